@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the subcommands share: errors as values, tables of options, worlds found and looked into. */
+#ifndef EMU_CMD_CMD_H
+#define EMU_CMD_CMD_H
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "emu/kernel/refusal.h"
+#include "emu/world/world.h"
+
+#define KPEMU_VERSION "0.1"
+
+/* Exit statuses of kpemu itself, as env(1) has them. */
+enum {
+	CMD_OK = 0,
+	CMD_DIFFERS = 1, /* check: counters and objects differ; doctor: run cannot work here */
+	CMD_ERROR = 125,
+	CMD_CANNOT_EXEC = 126,
+	CMD_NOT_FOUND = 127,
+};
+
+/* --- errors --- */
+
+/* cmd_error - one line "kpemu: ..." on stderr, its control characters escaped. Returns CMD_ERROR. */
+int cmd_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* cmd_warn - the same line, for what is not an error. */
+void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* cmd_say - one line on stdout, its control characters escaped. */
+void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* cmd_flush - were all lines on stdout written? CMD_OK or CMD_ERROR. */
+int cmd_flush(void);
+
+/* --- options --- */
+
+/* One option. @apply gets the command's own struct; 0, or the exit status after its message. */
+struct cmd_option {
+	const char *name;
+	char letter;	 /* 0: none */
+	const char *arg; /* what the argument is called in --help; NULL: takes none */
+	const char *help;
+	int (*apply)(void *options, const char *arg);
+};
+
+struct cmd {
+	const char *name;
+	const char *usage; /* what follows the options on the first line of --help */
+	const char *summary;
+	const struct cmd_option *options; /* up to one without a name; --help comes by itself */
+	bool takes_program;		  /* operands are PROG ARGS; else there are none */
+	int (*run)(const struct cmd *cmd, int argc, char **argv);
+};
+
+extern const struct cmd cmd_run, cmd_stat, cmd_ps, cmd_check, cmd_gc, cmd_doctor;
+
+#define CMD_HELP_SHOWN (-1)
+
+/*
+ * cmd_parse - apply the options of @cmd to @options, up to the first operand.
+ * Returns 0 with *@first = index of the first operand, CMD_ERROR after a message, or
+ * CMD_HELP_SHOWN.
+ */
+int cmd_parse(const struct cmd *cmd, int argc, char **argv, void *options, int *first);
+
+/* Options of the commands that look into one world. */
+struct cmd_look {
+	const char *world_name; /* NULL: the only one */
+	bool json, threads;
+};
+int cmd_look_world(void *options, const char *arg);
+int cmd_look_json(void *options, const char *arg);
+int cmd_look_threads(void *options, const char *arg);
+#define CMD_OPTION_WORLD { "world", 0, "NAME", "the world to look at", cmd_look_world }
+#define CMD_OPTION_JSON { "json", 0, NULL, "print JSON", cmd_look_json }
+
+/* cmd_number - an unsigned decimal of at most @max into *@out; false for anything else. */
+bool cmd_number(const char *s, uint64_t max, uint64_t *out);
+
+/* --- worlds --- */
+
+/*
+ * cmd_uid, cmd_pid - the caller's real effective uid and pid: by raw system call, because the
+ * command may itself run inside a world, where the library answers for the kernel.
+ */
+unsigned int cmd_uid(void);
+int cmd_pid(void);
+
+/*
+ * cmd_file_open - open a file that may be a world of cmd_uid(), without waiting for anything.
+ * A descriptor, -EPERM (another user's), -ENOTSUP (not a regular file) or another -errno.
+ */
+int cmd_file_open(const char *path);
+
+/* cmd_file_error - what -errno of cmd_file_open() and world_map() says about a file. */
+const char *cmd_file_error(int err);
+
+/*
+ * cmd_file_lock - the exclusive lock of a world's file, waiting out those who only test it.
+ * 0, or -EWOULDBLOCK: somebody holds it, as a living launcher does.
+ */
+int cmd_file_lock(int fd);
+
+/* Names in a directory that begin as worlds of a uid do ("kpemu.UID."); the rest of them, sorted. */
+struct cmd_names {
+	char **name;
+	size_t n;
+};
+int cmd_names_read(struct cmd_names *names, const char *path, unsigned int uid);
+void cmd_names_free(struct cmd_names *names);
+
+/*
+ * cmd_attach - map the world open at @fd and become an observer of it (`current`).
+ * A world that loses its pages while we read ends the command with one line. 0 or -errno.
+ */
+int cmd_attach(int fd, const char *name);
+
+/* cmd_catch_damage - return to *@env instead; NULL: end the command again. */
+void cmd_catch_damage(sigjmp_buf *env);
+void cmd_detach(void);
+
+/* cmd_reap - release the dead, before anything is shown. */
+void cmd_reap(void);
+
+/* cmd_world_enter - find the world of a `--world NAME` (or the only one) and attach to it. */
+int cmd_world_enter(const char *name, int *fd);
+
+/* cmd_gc_quiet - remove the caller's dead worlds, without a word. */
+void cmd_gc_quiet(void);
+
+/*
+ * cmd_block_signals - around calls that change the world, so that ^C never leaves one half done.
+ * The mask found goes to *@old.
+ */
+void cmd_block_signals(sigset_t *old);
+
+/* --- text --- */
+
+/* cmd_printable - @s (at most @n bytes) into @out of @size bytes, what is not printable as \xHH. */
+const char *cmd_printable(char *out, size_t size, const char *s, size_t n);
+
+/* cmd_json_text - a JSON string of at most @n bytes, whatever the bytes are. */
+json_t *cmd_json_text(const char *s, size_t n);
+
+/* cmd_json_print - pretty JSON and a newline on stdout; takes @v. Returns an exit status. */
+int cmd_json_print(json_t *v);
+
+/* cmd_limit_text - a limit, "unlimited" or the number. */
+const char *cmd_limit_text(char *buf, size_t size, uint64_t limit);
+
+/* cmd_kb - pages as kB. */
+int64_t cmd_kb(int64_t pages);
+
+/* cmd_refusal_text - "fork: EAGAIN: nproc limit 5 of uid 1000 reached ...", without "kpemu:". */
+void cmd_refusal_text(FILE *out, const struct refusal_record *rec);
+
+/* cmd_refusals_json - all of them, as an array. */
+json_t *cmd_refusals_json(void);
+
+#define for_each_refusal(i, rec)                                                                   \
+	for (uint32_t i = 0; ((rec) = table_slot(TABLE_REFUSAL, i)); i++)
+
+/* slot_live - is the slot, whose first bytes are its slot word, in use and complete? */
+static inline bool slot_live(const void *slot)
+{
+	return slot_state(READ_ONCE(*(const uint64_t *)slot)) == SLOT_LIVE;
+}
+
+/* Is the queue's name still there, so that it outlives its users? */
+struct mqueue_inode;
+bool cmd_queue_named(const struct mqueue_inode *q);
+
+/* --- files --- */
+
+/*
+ * cmd_preload_find - path of the preload library beside the executable or in its ../lib.
+ * 0, -ENOENT, -ENAMETOOLONG, or -EINVAL: the path has a character that LD_PRELOAD splits at.
+ */
+int cmd_preload_find(char *buf, size_t size);
+
+/*
+ * cmd_program_find - what execvp() would start for @prog, into @buf.
+ * 0 or -errno: -ENOENT, -EACCES (found, cannot be executed), -ENAMETOOLONG.
+ */
+int cmd_program_find(const char *prog, char *buf, size_t size);
+
+/* cmd_sysctl - the number in a file under /proc/sys; @missing if it cannot be read. */
+int64_t cmd_sysctl(const char *path, int64_t missing);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* kpemu run: options, the world, and over to the launcher. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "emu/cmd/cmd.h"
+#include "emu/cmd/run.h"
+#include "emu/kernel/teardown.h"
+
+#define ID_MAX (UINT32_MAX - 1) /* the highest says "no id" */
+#define CREATE_TRIES 100
+
+static int set_rlimit(void *options, const char *arg)
+{
+	return run_limit_option(options, arg);
+}
+
+static int parse_id(const char *option, const char *arg, bool *set, uint32_t *id)
+{
+	uint64_t v;
+
+	if (!cmd_number(arg, ID_MAX, &v))
+		return cmd_error("%s %s: not a number from 0 to %u", option, arg, ID_MAX);
+	*set = true;
+	*id = v;
+	return 0;
+}
+
+static int set_uid(void *options, const char *arg)
+{
+	struct run_options *o = options;
+
+	return parse_id("--uid", arg, &o->set_uid, &o->uid);
+}
+
+static int set_gid(void *options, const char *arg)
+{
+	struct run_options *o = options;
+
+	return parse_id("--gid", arg, &o->set_gid, &o->gid);
+}
+
+static int set_cap_drop(void *options, const char *arg)
+{
+	return run_cap_option(options, arg);
+}
+
+static int set_quiet(void *options, const char *arg)
+{
+	(void)arg;
+	((struct run_options *)options)->quiet = true;
+	return 0;
+}
+
+static int set_strict(void *options, const char *arg)
+{
+	(void)arg;
+	((struct run_options *)options)->strict = true;
+	return 0;
+}
+
+static int set_world(void *options, const char *arg)
+{
+	struct cmd_look look;
+	int ret = cmd_look_world(&look, arg);
+
+	if (!ret)
+		((struct run_options *)options)->world_name = look.world_name;
+	return ret;
+}
+
+/* What to execute. 0, or the exit status after a message, as env(1) has them. */
+static int find_program(struct launch *l)
+{
+	int err = cmd_program_find(l->argv[0], l->path, sizeof(l->path));
+
+	if (!err)
+		return 0;
+	cmd_error("%s: %s", l->argv[0], strerror(-err));
+	return err == -ENOENT || err == -ENOTDIR ? CMD_NOT_FOUND : CMD_CANNOT_EXEC;
+}
+
+static int check_kind(struct launch *l)
+{
+	l->kind = exec_kind(AT_FDCWD, l->path);
+	if (l->kind == EXEC_ENTERED || l->kind == EXEC_UNKNOWN)
+		return 0;
+	if (l->options->strict)
+		return cmd_error("%s: %s: cannot be entered", l->path, exec_kind_name(l->kind));
+	cmd_warn("%s: %s: cannot be entered, only counted", l->path, exec_kind_name(l->kind));
+	return 0;
+}
+
+static int find_preload(char *buf, size_t size)
+{
+	switch (cmd_preload_find(buf, size)) {
+	case 0:
+		return 0;
+	case -ENOENT:
+		return cmd_error("the preload library is neither beside kpemu nor in ../lib");
+	case -ENAMETOOLONG:
+		return cmd_error("the path of the preload library is too long");
+	default:
+		return cmd_error("the path of the preload library has a blank, ':' or '$'");
+	}
+}
+
+/* Why a world of this name cannot be made: somebody has it. */
+static int complain_exists(const char *name)
+{
+	char path[WORLD_PATH_MAX];
+	int fd, pid = 0;
+
+	world_path(path, cmd_uid(), name);
+	fd = cmd_file_open(path);
+	if (fd < 0)
+		return -cmd_error("--world %s: %s %s", name, path, cmd_file_error(fd));
+	if (world_launcher_alive(fd) && pread(fd, &pid, sizeof(pid),
+					      offsetof(struct world_header, launcher_pid)) > 0)
+		cmd_error("--world %s: that world exists, its launcher is process %d", name, pid);
+	else
+		cmd_error("--world %s: that world exists, programs still run in it", name);
+	close(fd);
+	return -CMD_ERROR;
+}
+
+static int complain_create(int err, const char *name)
+{
+	switch (-err) {
+	case EEXIST:
+		return complain_exists(name);
+	case ENOENT:
+		return -cmd_error("no world can be made: " WORLD_DIR " is missing");
+	case ENOMEM:
+	case ENOSPC:
+		return -cmd_error("no world can be made: " WORLD_DIR
+				  " is full or too small, or ulimit -v is");
+	}
+	return -cmd_error("no world can be made in " WORLD_DIR ": %s", strerror(-err));
+}
+
+/*
+ * Until the new file has its lock, another kpemu that removes rubbish may take it for such. Then it
+ * holds the lock (-EAGAIN), or the file has lost its name.
+ */
+static int create_once(const char *name)
+{
+	int fd = world_create(name, cmd_uid());
+	struct stat st;
+
+	if (fd < 0 || (!fstat(fd, &st) && st.st_nlink))
+		return fd;
+	world_unmap();
+	close(fd);
+	return -EAGAIN;
+}
+
+/* A name of our own is the pid and a letter: where pids are shared or come round, another letter. */
+int run_create_world(const struct run_options *options)
+{
+	char name[WORLD_NAME_MAX + 1];
+	char letter = 'a';
+	int fd = -EAGAIN;
+
+	for (int i = 0; i < CREATE_TRIES; i++) {
+		if (options->world_name)
+			strcpy(name, options->world_name);
+		else
+			snprintf(name, sizeof(name), "%d%c", cmd_pid(), letter);
+		fd = create_once(name);
+		if (fd == -EEXIST && !options->world_name && letter < 'z')
+			letter++;
+		else if (fd != -EAGAIN)
+			break;
+	}
+	return fd < 0 ? complain_create(fd, name) : fd;
+}
+
+static void fill_header(const char *preload)
+{
+	world->launcher_pid = cmd_pid();
+	world->host_mq_msg_max = cmd_sysctl("/proc/sys/fs/mqueue/msg_max", 10);
+	world->host_mq_msgsize_max = cmd_sysctl("/proc/sys/fs/mqueue/msgsize_max", 8192);
+	strcpy(world->preload_path, preload);
+}
+
+/* The launcher's slot and the program's task. False when there is no room for them. */
+static bool populate(struct launch *l)
+{
+	struct cred cred;
+
+	run_credentials(l->options, &cred);
+	current = task_observer(cmd_pid());
+	if (current)
+		l->task = task_first(&cred, l->options->rlim);
+	if (!l->task)
+		return false;
+	if (l->kind != EXEC_ENTERED && l->kind != EXEC_UNKNOWN)
+		atomic64_inc(&world->counts.uncovered);
+	smp_store_release(&world->state, WORLD_RUNNING);
+	return true;
+}
+
+static int run_in_world(struct launch *l, const char *preload)
+{
+	char path[WORLD_PATH_MAX];
+
+	l->world_fd = run_create_world(l->options);
+	if (l->world_fd < 0)
+		return -l->world_fd;
+	fill_header(preload);
+	if (populate(l))
+		return launcher_run(l);
+	world_path(path, world->uid, world->name);
+	world_remove_file(l->world_fd, path);
+	return -complain_create(-ENOMEM, world->name);
+}
+
+static int run_run(const struct cmd *cmd, int argc, char **argv)
+{
+	struct run_options options = { 0 };
+	struct launch l = { .options = &options };
+	char preload[sizeof(world->preload_path)];
+	int first, ret = cmd_parse(cmd, argc, argv, &options, &first);
+
+	if (ret)
+		return ret;
+	l.argv = argv + first;
+	if (!l.argv[0])
+		return cmd_error("run: which program? kpemu run %s", cmd->usage);
+	if (getenv("KPEMU_WORLD"))
+		return cmd_error("run: this is already inside a world (KPEMU_WORLD is set)");
+	ret = find_program(&l);
+	if (!ret)
+		ret = check_kind(&l);
+	if (!ret)
+		ret = find_preload(preload, sizeof(preload));
+	if (ret)
+		return ret;
+	run_limit_defaults(&options);
+	if (!options.quiet && !cmd_uid())
+		cmd_warn("running as real root: set*id calls are emulated, files are checked with "
+			 "the real ids");
+	cmd_block_signals(&l.mask);
+	cmd_gc_quiet();
+	return run_in_world(&l, preload);
+}
+
+static const struct cmd_option run_options[] = {
+	{ "rlimit", 0, "NAME=SOFT[:HARD]",
+	  "set a limit; nproc, sigpending, msgqueue, memlock are emulated", set_rlimit },
+	{ "uid", 0, "UID", "start as UID: no groups, capabilities only for 0", set_uid },
+	{ "gid", 0, "GID", "start with group GID", set_gid },
+	{ "cap-drop", 0, "CAP[,CAP]", "start without these capabilities", set_cap_drop },
+	{ "quiet", 0, NULL, "no summary of refusals on stderr", set_quiet },
+	{ "strict", 0, NULL, "a program that cannot be entered is an error", set_strict },
+	{ "world", 0, "NAME", "name the world, so that others can look at it", set_world },
+	{ 0 },
+};
+
+const struct cmd cmd_run = {
+	.name = "run",
+	.usage = "[--] PROG [ARGS]",
+	.summary = "run a program under emulated limits",
+	.options = run_options,
+	.takes_program = true,
+	.run = run_run,
+};

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What execve(2) will make of a file, and the environment that carries the world across it. */
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "emu/fs/exec.h"
+#include "emu/kernel/sched.h"
+#include "emu/lib/rawsys.h"
+#include "emu/world/world.h"
+
+#define HEAD          256 /* BINPRM_BUF_SIZE: what the kernel looks at before it chooses a format */
+#define SCRIPT_LEVELS 5 /* "#!" lines that the kernel follows; one more is ELOOP */
+#define PHDRS_AT_ONCE 4
+#define PHDRS_MAX     (65536 / sizeof(Elf64_Phdr)) /* a longer table is ENOEXEC */
+
+static const char *const kind_name[] = {
+	[EXEC_ENTERED] = "dynamic",
+	[EXEC_UNKNOWN] = "not readable",
+	[EXEC_STATIC] = "static",
+	[EXEC_FOREIGN] = "of another architecture or C library",
+	[EXEC_SETID] = "set-user-ID or privileged",
+};
+
+const char *exec_kind_name(enum exec_kind kind)
+{
+	return (unsigned int)kind < sizeof(kind_name) / sizeof(*kind_name) ? kind_name[kind] : "?";
+}
+
+/* The program to look at, open: its first bytes, zero-filled as the kernel's own buffer is. */
+struct image {
+	int fd;
+	bool is_loader; /* by its name */
+	char head[HEAD] __attribute__((aligned(8)));
+};
+
+static long image_read(const struct image *im, void *buf, size_t n, uint64_t pos)
+{
+	return sys_call(__NR_pread64, im->fd, buf, n, pos);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool starts_with(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
+/* Never blocks (a FIFO) and never makes a terminal ours. */
+static int image_open(struct image *im, int dirfd, const char *path)
+{
+	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	char self[32];
+
+	if (!*path && dirfd >= 0) {
+		snprintf(self, sizeof(self), "/proc/self/fd/%d", dirfd);
+		path = self;
+	}
+	im->fd = sys_call(__NR_openat, dirfd, path, flags, 0);
+	im->is_loader = starts_with(base_name(path), "ld-linux-x86-64.so");
+	return im->fd;
+}
+
+/* A set-group-ID bit without execution by the group never was a privilege. */
+static bool image_privileged(const struct image *im, mode_t mode)
+{
+	if (mode & S_ISUID || (mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP))
+		return true;
+	return sys_call(__NR_fgetxattr, im->fd, "security.capability", NULL, 0) > 0;
+}
+
+/* musl tries to load what it is given, finds symbols missing, and the program ends with 127. */
+static enum exec_kind interp_kind(const struct image *im, const Elf64_Phdr *ph)
+{
+	char interp[HEAD] = "";
+	size_t n = ph->p_filesz < sizeof(interp) ? ph->p_filesz : sizeof(interp) - 1;
+
+	if (image_read(im, interp, n, ph->p_offset) != (long)n)
+		return EXEC_UNKNOWN;
+	return starts_with(base_name(interp), "ld-musl-") ? EXEC_FOREIGN : EXEC_ENTERED;
+}
+
+static enum exec_kind phdr_kind(const struct image *im, const Elf64_Ehdr *eh)
+{
+	Elf64_Phdr ph[PHDRS_AT_ONCE];
+
+	for (unsigned int i = 0; i < eh->e_phnum; i += PHDRS_AT_ONCE) {
+		unsigned int n = eh->e_phnum - i < PHDRS_AT_ONCE ? eh->e_phnum - i : PHDRS_AT_ONCE;
+		long len = n * sizeof(*ph);
+
+		if (image_read(im, ph, len, eh->e_phoff + i * sizeof(*ph)) != len)
+			return EXEC_UNKNOWN;
+		for (unsigned int j = 0; j < n; j++)
+			if (ph[j].p_type == PT_INTERP)
+				return interp_kind(im, &ph[j]);
+	}
+	return im->is_loader && eh->e_type == ET_DYN ? EXEC_ENTERED : EXEC_STATIC;
+}
+
+static enum exec_kind elf_kind(const struct image *im)
+{
+	const Elf64_Ehdr *eh = (const void *)im->head;
+
+	/* e_machine lies at the same place in both classes. */
+	if (eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_ident[EI_DATA] != ELFDATA2LSB ||
+	    eh->e_machine != EM_X86_64)
+		return EXEC_FOREIGN;
+	if (eh->e_type != ET_EXEC && eh->e_type != ET_DYN)
+		return EXEC_UNKNOWN;
+	if (eh->e_phentsize != sizeof(Elf64_Phdr) || !eh->e_phnum || eh->e_phnum > PHDRS_MAX)
+		return EXEC_UNKNOWN;
+	return phdr_kind(im, eh);
+}
+
+/* The kind of an ELF file; EXEC_UNKNOWN with *@script set if it starts with "#!". */
+static enum exec_kind image_kind(struct image *im, bool *script)
+{
+	struct stat st;
+
+	*script = false;
+	if (sys_call(__NR_fstat, im->fd, &st) || !S_ISREG(st.st_mode))
+		return EXEC_UNKNOWN;
+	memset(im->head, 0, sizeof(im->head));
+	if (image_read(im, im->head, sizeof(im->head), 0) < 2)
+		return EXEC_UNKNOWN;
+	*script = im->head[0] == '#' && im->head[1] == '!';
+	if (*script || memcmp(im->head, ELFMAG, SELFMAG))
+		return EXEC_UNKNOWN;
+	if (image_privileged(im, st.st_mode))
+		return EXEC_SETID;
+	return elf_kind(im);
+}
+
+/*
+ * The interpreter of the "#!" line in @head, to @interp of HEAD bytes (fs/binfmt_script.c): blanks
+ * are skipped, a blank, the line's end or a zero byte ends the name. A name that runs to the end
+ * of the buffer may be cut short: then nothing is executed. Returns false for that and for none.
+ */
+static bool script_interp(const char *head, char *interp)
+{
+	const char *name = head + 2;
+	size_t room, len;
+
+	while (name < head + HEAD && (*name == ' ' || *name == '\t'))
+		name++;
+	room = head + HEAD - name;
+	for (len = 0; len < room && name[len] && !strchr(" \t\n", name[len]); len++)
+		;
+	if (!len || len == room)
+		return false;
+	memcpy(interp, name, len);
+	interp[len] = '\0';
+	return true;
+}
+
+enum exec_kind exec_kind(int dirfd, const char *path)
+{
+	char interp[HEAD];
+	struct image im;
+
+	for (int level = 0; path && level <= SCRIPT_LEVELS; level++) {
+		enum exec_kind kind;
+		bool script;
+
+		if (image_open(&im, dirfd, path) < 0)
+			return EXEC_UNKNOWN;
+		kind = image_kind(&im, &script);
+		sys_close(im.fd);
+		if (!script)
+			return kind;
+		if (!script_interp(im.head, interp))
+			return EXEC_UNKNOWN;
+		path = interp;
+		dirfd = AT_FDCWD;
+	}
+	return EXEC_UNKNOWN;
+}
+
+#define PRELOAD_KEY "LD_PRELOAD="
+#define WORLD_KEY   "KPEMU_WORLD="
+#define TASK_KEY    "KPEMU_TASK="
+
+size_t exec_env_count(char *const *envp)
+{
+	size_t n = 0;
+
+	while (envp && envp[n])
+		n++;
+	return n;
+}
+
+/* The next name of an LD_PRELOAD list as ld.so splits it; its length, 0 at the end. */
+static size_t next_name(const char **list)
+{
+	*list += strspn(*list, " :");
+	return strcspn(*list, " :");
+}
+
+static bool is_name(const char *name, size_t len, const char *path)
+{
+	return path && len && !strncmp(name, path, len) && !path[len];
+}
+
+/* Is the name that of our library, by the launcher's path of it or by @preload? */
+static bool is_ours(const char *name, size_t len, const char *preload)
+{
+	if (is_name(name, len, preload))
+		return true;
+	return len < sizeof(world->preload_path) && is_name(name, len, world->preload_path);
+}
+
+/* Does @list already say what it must: @preload is in it, and no other name of ours? */
+static bool list_right(const char *list, const char *preload)
+{
+	bool found = !preload;
+	size_t len;
+
+	for (; (len = next_name(&list)); list += len) {
+		if (is_name(list, len, preload))
+			found = true;
+		else if (is_ours(list, len, preload))
+			return false;
+	}
+	return found;
+}
+
+/* Append @len bytes of @name to the list at the end of @buf; false if there is no room. */
+static bool list_add(char *buf, size_t size, size_t *end, const char *name, size_t len)
+{
+	bool first = *end == strlen(PRELOAD_KEY);
+
+	if (*end + !first + len >= size)
+		return false;
+	if (!first)
+		buf[(*end)++] = ':';
+	memcpy(buf + *end, name, len);
+	*end += len;
+	buf[*end] = '\0';
+	return true;
+}
+
+/* "LD_PRELOAD=" with @preload and the names of @list that are not ours, into the scratch. */
+static int list_make(struct exec_env *scratch, const char *list, const char *preload)
+{
+	char *buf = scratch->preload;
+	size_t end = strlen(PRELOAD_KEY), len;
+
+	strcpy(buf, PRELOAD_KEY);
+	if (preload && !list_add(buf, sizeof(scratch->preload), &end, preload, strlen(preload)))
+		return -E2BIG;
+	for (; (len = next_name(&list)); list += len)
+		if (!is_ours(list, len, preload) &&
+		    !list_add(buf, sizeof(scratch->preload), &end, list, len))
+			return -E2BIG;
+	return 0;
+}
+
+/* The index of the entry that ld.so obeys, -1 if there is none; *@several if there are others. */
+static long find_preload(char *const *envp, bool *several)
+{
+	long found = -1;
+
+	*several = false;
+	for (long i = 0; envp && envp[i]; i++) {
+		if (!starts_with(envp[i], PRELOAD_KEY))
+			continue;
+		*several = found >= 0;
+		found = i;
+	}
+	return found;
+}
+
+/* What becomes of the LD_PRELOAD entry @old (NULL = there is none): *@entry, NULL = drop it. */
+static int preload_entry(struct exec_env *scratch, char *old, bool several, const char *preload,
+			 char **entry)
+{
+	const char *list = old ? old + strlen(PRELOAD_KEY) : "";
+	int err;
+
+	*entry = old;
+	if (list_right(list, preload))
+		return 0;
+	err = list_make(scratch, list, preload);
+	/* An entry that is empty now still hides the ones before it. */
+	*entry = scratch->preload[strlen(PRELOAD_KEY)] || several ? scratch->preload : NULL;
+	return err;
+}
+
+/* Is @entry a @key entry? Then the first takes the value *@ours, and any further one goes. */
+static bool replace(const char *key, char **ours, char **entry)
+{
+	if (!starts_with(*entry, key))
+		return false;
+	if (!*ours || strcmp(*entry, *ours))
+		*entry = *ours;
+	*ours = NULL;
+	return true;
+}
+
+int exec_env(struct exec_env *scratch, char *const *envp, char **out, const struct task_struct *t,
+	     const char *preload)
+{
+	char *ours[] = { scratch->world, scratch->task };
+	char path[WORLD_PATH_MAX], *entry;
+	bool several;
+	long at = find_preload(envp, &several);
+	int err = preload_entry(scratch, at < 0 ? NULL : envp[at], several, preload, &entry);
+
+	if (err)
+		return err;
+	world_path(path, world->uid, world->name);
+	snprintf(scratch->world, sizeof(scratch->world), WORLD_KEY "%s", path);
+	snprintf(scratch->task, sizeof(scratch->task), TASK_KEY "%u:%u", table_index(TABLE_TASK, t),
+		 slot_gen(READ_ONCE(t->slot)));
+	for (long i = 0; envp && envp[i]; i++) {
+		char *e = i == at ? entry : envp[i];
+
+		if (e && !replace(WORLD_KEY, &ours[0], &e))
+			replace(TASK_KEY, &ours[1], &e);
+		if (e)
+			*out++ = e;
+	}
+	if (at < 0 && entry)
+		*out++ = entry;
+	for (int i = 0; i < 2; i++)
+		if (ours[i])
+			*out++ = ours[i];
+	*out = NULL;
+	return 0;
+}
+
+/* A decimal number up to @max that ends at @end; NULL if there is none, else what follows @end. */
+static const char *parse_number(const char *s, uint32_t max, char end, uint32_t *value)
+{
+	uint64_t v = 0;
+	const char *p = s;
+
+	for (; *p >= '0' && *p <= '9'; p++) {
+		v = v * 10 + (*p - '0');
+		if (v > max)
+			return NULL;
+	}
+	if (p == s || *p != end || (*s == '0' && p != s + 1))
+		return NULL;
+	*value = v;
+	return p + 1;
+}
+
+bool exec_parse_task(const char *value, uint32_t *idx, uint32_t *gen)
+{
+	uint32_t i, g;
+
+	value = parse_number(value, WORLD_TASKS - 1, ':', &i);
+	if (!value || !parse_number(value, 0xffffff, '\0', &g))
+		return false;
+	*idx = i;
+	*gen = g;
+	return true;
+}

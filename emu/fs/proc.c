@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The emulated files under /proc: which path names one, and its text. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "emu/fs/proc.h"
+#include "emu/kernel/sched.h"
+#include "emu/lib/rawsys.h"
+#include "emu/mm/mlock.h"
+#include "emu/world/world.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u /* Linux 6.3; hosts with vm.memfd_noexec=2 refuse a memfd without */
+#endif
+
+/*
+ * A text is the task's real file, read in blocks and passed on line by line; a line whose start is
+ * in the file's table is made anew. Lines may be longer than any buffer: only their first
+ * LINE_HEAD bytes are ever looked at together.
+ */
+#define LINE_HEAD 64
+
+struct proc_text {
+	struct task_struct *task;
+	int in, out; /* the real file, the snapshot */
+	long err; /* of the first write that failed, -errno */
+	uint64_t pos; /* bytes written to the snapshot */
+	size_t at, end; /* the unread part of buf */
+	size_t held; /* bytes in held_back */
+	char buf[1024];
+	char held_back[512];
+};
+
+struct proc_line {
+	const char *start; /* of the lines it stands for, with what ends the name */
+	void (*show)(struct proc_text *x, const struct proc_line *line);
+	unsigned int arg;
+};
+
+static void text_flush(struct proc_text *x)
+{
+	size_t done = 0;
+
+	while (!x->err && done < x->held) {
+		long n = sys_call(__NR_pwrite64, x->out, x->held_back + done, x->held - done,
+				  x->pos);
+
+		if (n <= 0) {
+			x->err = n ? n : -EIO;
+			break;
+		}
+		done += n;
+		x->pos += n;
+	}
+	x->held = 0;
+}
+
+static void text_put(struct proc_text *x, const char *s, size_t n)
+{
+	while (n) {
+		size_t room = sizeof(x->held_back) - x->held;
+		size_t take = n < room ? n : room;
+
+		memcpy(x->held_back + x->held, s, take);
+		x->held += take;
+		s += take;
+		n -= take;
+		if (x->held == sizeof(x->held_back))
+			text_flush(x);
+	}
+}
+
+__attribute__((format(printf, 2, 3))) static void text_printf(struct proc_text *x,
+							      const char *format, ...)
+{
+	char line[128];
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	if (n > 0)
+		text_put(x, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
+/* The first number of the real line. */
+static unsigned long real_number(const struct proc_text *x)
+{
+	unsigned long v = 0;
+	size_t i = x->at;
+
+	while (i < x->end && x->buf[i] != '\n' && (x->buf[i] < '0' || x->buf[i] > '9'))
+		i++;
+	for (; i < x->end && x->buf[i] >= '0' && x->buf[i] <= '9'; i++)
+		v = v * 10 + (x->buf[i] - '0');
+	return v;
+}
+
+/* arg: where in struct cred the real id is; effective, saved and fs id follow it. */
+static void show_ids(struct proc_text *x, const struct proc_line *line)
+{
+	const uint32_t *id = (const void *)((const char *)&x->task->cred + line->arg);
+
+	text_printf(x, "%s\t%u\t%u\t%u\t%u\n", line->start, READ_ONCE(id[0]), READ_ONCE(id[1]),
+		    READ_ONCE(id[2]), READ_ONCE(id[3]));
+}
+
+/* The kernel puts a blank between the groups and one more at the end, whether there are any or not. */
+static void show_groups(struct proc_text *x, const struct proc_line *line)
+{
+	const struct cred *cred = &x->task->cred;
+	uint32_t n = READ_ONCE(cred->ngroups);
+
+	text_printf(x, "%s\t", line->start);
+	for (uint32_t i = 0; i < n && i < CRED_NGROUPS_MAX; i++)
+		text_printf(x, i ? " %u" : "%u", READ_ONCE(cred->groups[i]));
+	text_put(x, " \n", 2);
+}
+
+/* arg: where in struct cred the set is. */
+static void show_cap(struct proc_text *x, const struct proc_line *line)
+{
+	const uint64_t *set = (const void *)((const char *)&x->task->cred + line->arg);
+
+	text_printf(x, "%s\t%016llx\n", line->start, (unsigned long long)READ_ONCE(*set));
+}
+
+static void show_locked(struct proc_text *x, const struct proc_line *line)
+{
+	text_printf(x, "%s\t%8lu kB\n", line->start, mm_locked_kb(x->task));
+}
+
+/*
+ * Looking for the dead costs a look at every task, so it is done only where the model and the
+ * kernel differ. They differ rightly while a thread is being made, and for tasks nobody adopted.
+ */
+static void show_threads(struct proc_text *x, const struct proc_line *line)
+{
+	unsigned long real = real_number(x);
+	unsigned int n = nr_threads(x->task);
+
+	if (n != real && reap_dead(-1) > 0)
+		n = nr_threads(x->task);
+	text_printf(x, "%s\t%lu\n", line->start, n ? n : real);
+}
+
+static void show_sigq(struct proc_text *x, const struct proc_line *line)
+{
+	text_printf(x, "%s\t%lu/%llu\n", line->start, real_number(x),
+		    (unsigned long long)rlimit(x->task, UCOUNT_RLIMIT_SIGPENDING));
+}
+
+static const char *limit_text(char *buf, size_t size, uint64_t limit)
+{
+	if (limit == RLIM_INF)
+		return "unlimited";
+	snprintf(buf, size, "%llu", (unsigned long long)limit);
+	return buf;
+}
+
+/* arg: enum rlimit_type. */
+static void show_limit(struct proc_text *x, const struct proc_line *line)
+{
+	static const char *const unit[] = {
+		[UCOUNT_RLIMIT_NPROC] = "processes",
+		[UCOUNT_RLIMIT_MSGQUEUE] = "bytes",
+		[UCOUNT_RLIMIT_SIGPENDING] = "signals",
+		[UCOUNT_RLIMIT_MEMLOCK] = "bytes",
+	};
+	char soft[24], hard[24];
+	struct rlim r;
+
+	do_prlimit(x->task, x->task, line->arg, NULL, &r);
+	text_printf(x, "%-25s %-20s %-20s %-10s\n", line->start,
+		    limit_text(soft, sizeof(soft), r.cur), limit_text(hard, sizeof(hard), r.max),
+		    unit[line->arg]);
+}
+
+static const struct proc_line status_lines[] = {
+	{ "Uid:", show_ids, offsetof(struct cred, uid) },
+	{ "Gid:", show_ids, offsetof(struct cred, gid) },
+	{ "Groups:", show_groups, 0 },
+	{ "VmLck:", show_locked, 0 },
+	{ "Threads:", show_threads, 0 },
+	{ "SigQ:", show_sigq, 0 },
+	{ "CapInh:", show_cap, offsetof(struct cred, cap_inheritable) },
+	{ "CapPrm:", show_cap, offsetof(struct cred, cap_permitted) },
+	{ "CapEff:", show_cap, offsetof(struct cred, cap_effective) },
+	{ "CapBnd:", show_cap, offsetof(struct cred, cap_bset) },
+	{ "CapAmb:", show_cap, offsetof(struct cred, cap_ambient) },
+	{ NULL, NULL, 0 },
+};
+
+static const struct proc_line limits_lines[] = {
+	{ "Max processes", show_limit, UCOUNT_RLIMIT_NPROC },
+	{ "Max locked memory", show_limit, UCOUNT_RLIMIT_MEMLOCK },
+	{ "Max pending signals", show_limit, UCOUNT_RLIMIT_SIGPENDING },
+	{ "Max msgqueue size", show_limit, UCOUNT_RLIMIT_MSGQUEUE },
+	{ NULL, NULL, 0 },
+};
+
+static const struct {
+	const char *name;
+	const struct proc_line *lines;
+} proc_files[NR_PROC_FILES] = {
+	[PROC_STATUS] = { "status", status_lines },
+	[PROC_LIMITS] = { "limits", limits_lines },
+};
+
+static enum proc_file file_named(const char *name, size_t len)
+{
+	for (int f = PROC_NONE + 1; f < NR_PROC_FILES; f++)
+		if (strlen(proc_files[f].name) == len && !memcmp(proc_files[f].name, name, len))
+			return f;
+	return PROC_NONE;
+}
+
+/* Read on behind the unread bytes, which are moved to the front. Bytes read, 0 at the end, -errno. */
+static long text_fill(struct proc_text *x)
+{
+	long n;
+
+	memmove(x->buf, x->buf + x->at, x->end - x->at);
+	x->end -= x->at;
+	x->at = 0;
+	n = sys_read(x->in, x->buf + x->end, sizeof(x->buf) - x->end);
+	if (n > 0)
+		x->end += n;
+	return n;
+}
+
+static char *text_newline(struct proc_text *x)
+{
+	return memchr(x->buf + x->at, '\n', x->end - x->at);
+}
+
+/* See that the start of the next line is in the buffer: bytes there, 0 after the last, -errno. */
+static long text_line(struct proc_text *x)
+{
+	while (x->end - x->at < LINE_HEAD && !text_newline(x)) {
+		long n = text_fill(x);
+
+		if (n < 0)
+			return n;
+		if (!n)
+			break;
+	}
+	return x->end - x->at;
+}
+
+/* Pass the rest of the line on, or over it. */
+static long text_rest(struct proc_text *x, bool keep)
+{
+	for (;;) {
+		char *nl = text_newline(x);
+		size_t n = nl ? (size_t)(nl + 1 - (x->buf + x->at)) : x->end - x->at;
+		long more;
+
+		if (keep)
+			text_put(x, x->buf + x->at, n);
+		x->at += n;
+		if (nl)
+			return 0;
+		more = text_fill(x);
+		if (more <= 0)
+			return more;
+	}
+}
+
+/* A name in limits is padded with blanks, one in status ends with its colon. */
+static const struct proc_line *text_find(const struct proc_text *x, const struct proc_line *line)
+{
+	for (; line->start; line++) {
+		size_t n = strlen(line->start);
+
+		if (x->end - x->at > n && !memcmp(x->buf + x->at, line->start, n) &&
+		    (line->start[n - 1] == ':' || x->buf[x->at + n] == ' '))
+			return line;
+	}
+	return NULL;
+}
+
+static long text_copy(struct proc_text *x, const struct proc_line *lines)
+{
+	long n;
+
+	while ((n = text_line(x)) > 0 && !x->err) {
+		const struct proc_line *line = text_find(x, lines);
+
+		if (line)
+			line->show(x, line);
+		n = text_rest(x, !line);
+		if (n < 0)
+			return n;
+	}
+	text_flush(x);
+	return n < 0 ? n : x->err;
+}
+
+/*
+ * The real file of the target. A reader in another pid namespace has numbers that mean nothing
+ * here, but it can only ask for its own files, and those have a name without a number.
+ */
+static int open_real(const struct task_struct *t, const struct proc_target *target)
+{
+	const char *name = proc_files[target->file].name;
+	char path[64];
+
+	if (READ_ONCE(t->flags) & PF_PIDNS)
+		snprintf(path, sizeof(path), "/proc/%s/%s",
+			 target->tid == target->tgid ? "self" : "thread-self", name);
+	else if (target->tid == target->tgid)
+		snprintf(path, sizeof(path), "/proc/%d/%s", target->tgid, name);
+	else
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", target->tgid, target->tid,
+			 name);
+	return sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+}
+
+/* The target's task; the process's any other one while the world does not know its leader. */
+static struct task_struct *target_task(struct task_struct *t, const struct proc_target *target)
+{
+	struct task_struct *p = find_task_by_vpid(target->tid);
+
+	if (!p && target->tid == t->tgid)
+		p = t;
+	return p && READ_ONCE(p->tgid) == target->tgid ? p : NULL;
+}
+
+/* Is the slot of @t still what it was at @word? If not, the lines may tell of another task. */
+static bool same_task(const struct task_struct *t, uint64_t word)
+{
+	uint64_t now = READ_ONCE(t->slot);
+
+	return slot_state(now) != SLOT_FREE && slot_gen(now) == slot_gen(word);
+}
+
+/* Replace the content of @fd by the text of @target. 0 or -errno. */
+static long make_text(struct task_struct *t, const struct proc_target *target, int fd)
+{
+	struct proc_text x;
+	uint64_t word;
+	long err;
+
+	x.task = target_task(t, target);
+	if (!x.task)
+		return -ESRCH;
+	word = READ_ONCE(x.task->slot);
+	x.in = open_real(t, target);
+	if (x.in < 0)
+		return x.in;
+	x.out = fd;
+	x.err = 0;
+	x.pos = x.at = x.end = x.held = 0;
+	err = text_copy(&x, proc_files[target->file].lines);
+	sys_close(x.in);
+	if (!err && !same_task(x.task, word))
+		err = -ESRCH;
+	return err ? err : sys_call(__NR_ftruncate, fd, x.pos);
+}
+
+/*
+ * What a snapshot is called: the name of its memfd, which anybody who holds the descriptor can
+ * read. The id tells the worlds apart.
+ */
+#define SNAPSHOT_NAME_MAX 80
+#define SNAPSHOT_PREFIX   "kpemu:"
+#define MEMFD_LINK        "/memfd:" /* how the kernel shows it ... */
+#define DELETED           " (deleted)"
+
+static void snapshot_name(char *buf, const struct proc_target *target)
+{
+	snprintf(buf, SNAPSHOT_NAME_MAX, SNAPSHOT_PREFIX "%s:%d:%d:%016llx",
+		 proc_files[target->file].name, target->tgid, target->tid,
+		 (unsigned long long)world->id);
+}
+
+/* A positive decimal number at *@s, which moves behind it; 0 if there is none. */
+static int32_t parse_pid(const char **s)
+{
+	const char *p = *s;
+	int64_t v = 0;
+
+	if (*p < '1')
+		return 0;
+	for (; *p >= '0' && *p <= '9'; p++) {
+		v = v * 10 + (*p - '0');
+		if (v > INT32_MAX)
+			return 0;
+	}
+	*s = p;
+	return v;
+}
+
+/* Read a name back; false unless it is one that snapshot_name() makes in this world. */
+static bool parse_snapshot_name(const char *name, struct proc_target *target)
+{
+	const char *s = name + strlen(SNAPSHOT_PREFIX);
+	char again[SNAPSHOT_NAME_MAX];
+	size_t len;
+
+	if (strncmp(name, SNAPSHOT_PREFIX, strlen(SNAPSHOT_PREFIX)))
+		return false;
+	len = strcspn(s, ":");
+	target->file = file_named(s, len);
+	if (target->file == PROC_NONE || !s[len])
+		return false;
+	s += len + 1;
+	target->tgid = parse_pid(&s);
+	if (*s++ != ':')
+		return false;
+	target->tid = parse_pid(&s);
+	snapshot_name(again, target);
+	return !strcmp(name, again);
+}
+
+/* What the kernel calls the file open at @fd; cut where @buf ends. Bytes or -errno. */
+static long fd_name(int fd, char *buf, size_t size)
+{
+	char path[32];
+	long n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = sys_call(__NR_readlinkat, AT_FDCWD, path, buf, size - 1);
+	buf[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+/* Does @fd hold a snapshot of this world? Most descriptors are told apart by one fstat. */
+static bool snapshot_target(int fd, struct proc_target *target)
+{
+	const size_t prefix = strlen(MEMFD_LINK), suffix = strlen(DELETED);
+	char name[160];
+	struct stat st;
+	long n;
+
+	if (sys_call(__NR_fstat, fd, &st) || st.st_nlink || !S_ISREG(st.st_mode))
+		return false;
+	n = fd_name(fd, name, sizeof(name));
+	if (n < (long)(prefix + suffix) || strncmp(name, MEMFD_LINK, prefix) ||
+	    strcmp(name + n - suffix, DELETED))
+		return false;
+	name[n - suffix] = '\0';
+	return parse_snapshot_name(name + prefix, target);
+}
+
+static int snapshot_create(const struct proc_target *target, int oflag)
+{
+	unsigned int flags = oflag & O_CLOEXEC ? MFD_CLOEXEC : 0;
+	char name[SNAPSHOT_NAME_MAX];
+	int fd;
+
+	snapshot_name(name, target);
+	fd = sys_call(__NR_memfd_create, name, flags | MFD_NOEXEC_SEAL);
+	if (fd == -EINVAL)
+		fd = sys_call(__NR_memfd_create, name, flags);
+	return fd;
+}
+
+static void mark_reader(struct task_struct *t)
+{
+	if (!(READ_ONCE(t->flags) & PF_PROC_READER))
+		fetch_or(&t->flags, PF_PROC_READER);
+}
+
+/* The snapshot comes first: programs count on getting the lowest free descriptor. */
+int proc_open(struct task_struct *t, const struct proc_target *target, int oflag)
+{
+	int fd = snapshot_create(target, oflag);
+	long err;
+
+	if (fd < 0)
+		return fd;
+	err = make_text(t, target, fd);
+	if (err) {
+		sys_close(fd);
+		return err;
+	}
+	mark_reader(t);
+	mark_reader(task_leader(t));
+	return fd;
+}
+
+int proc_refresh(struct task_struct *t, int fd)
+{
+	struct proc_target target;
+	long err;
+
+	if (!snapshot_target(fd, &target))
+		return 0;
+	err = make_text(t, &target, fd);
+	return err ? err : 1;
+}
+
+/*
+ * What a path without detours says: /proc/PID, /proc/PID/task/TID, or the names that the reader
+ * has for its own. The numbers are the world's, 0 if the world cannot know the task.
+ */
+struct proc_path {
+	int32_t pid;
+	int32_t tid; /* -1: the path is not below a task directory */
+	const char *rest; /* behind the directory: empty or from a slash on */
+};
+
+/* If @what is the first component of @s, what follows it, else NULL. */
+static const char *skip_name(const char *s, const char *what)
+{
+	size_t n = strlen(what);
+
+	return !strncmp(s, what, n) && (!s[n] || s[n] == '/') ? s + n : NULL;
+}
+
+/*
+ * The same for a number, without a sign or leading zero, of a task that the reader's /proc calls
+ * so. In a pid namespace of its own a reader sees other numbers, and only its own can be told.
+ */
+static const char *skip_pid(const char *s, const struct task_struct *t, int32_t *pid)
+{
+	int32_t n = parse_pid(&s);
+
+	if (!n || (*s && *s != '/'))
+		return NULL;
+	*pid = n;
+	if (READ_ONCE(t->flags) & PF_PIDNS)
+		*pid = n == sys_call(__NR_getpid) ? t->tgid :
+		       n == sys_call(__NR_gettid) ? t->pid :
+						    0;
+	return s;
+}
+
+static bool parse_path(const struct task_struct *t, const char *s, struct proc_path *path)
+{
+	s = skip_name(s, "/proc");
+	if (!s || *s++ != '/')
+		return false;
+	*path = (struct proc_path){ .pid = t->tgid, .tid = t->pid };
+	path->rest = skip_name(s, "thread-self");
+	if (path->rest)
+		return true;
+	path->tid = -1;
+	path->rest = skip_name(s, "self");
+	if (!path->rest)
+		path->rest = skip_pid(s, t, &path->pid);
+	if (!path->rest)
+		return false;
+	s = skip_name(path->rest, "/task");
+	if (!s || !*s)
+		return true;
+	path->rest = skip_pid(s + 1, t, &path->tid);
+	return path->rest;
+}
+
+static enum proc_file parse_file(const struct task_struct *t, const char *s, struct proc_path *path)
+{
+	if (!parse_path(t, s, path) || path->rest[0] != '/')
+		return PROC_NONE;
+	return file_named(path->rest + 1, strlen(path->rest + 1));
+}
+
+/* Where the kernel finds @path, as parse_path() reads it; false if nowhere or not by a path. */
+static bool real_path(int dirfd, const char *path, char *buf, size_t size)
+{
+	int fd = *path ? sys_call(__NR_openat, dirfd, path, O_PATH | O_CLOEXEC, 0) : dirfd;
+	long n;
+
+	if (fd < 0)
+		return false;
+	n = fd_name(fd, buf, size);
+	if (*path)
+		sys_close(fd);
+	return n > 0;
+}
+
+/*
+ * Somebody else's task is looked at closely: its number may belong to a process outside by now.
+ * The reader stands in for its process while the world does not know the leader.
+ */
+static struct task_struct *find_task(struct task_struct *t, int32_t pid)
+{
+	struct task_struct *p = find_task_by_vpid(pid);
+
+	if (!p && pid == t->tgid)
+		return t;
+	return p && READ_ONCE(p->tgid) != t->tgid && task_gone(p) ? NULL : p;
+}
+
+/* The task whose directory @path is; NULL if it is not of the world. */
+static struct task_struct *path_task(struct task_struct *t, const struct proc_path *path)
+{
+	struct task_struct *p = path->pid ? find_task(t, path->pid) : NULL, *thread;
+
+	if (!p || path->tid < 0)
+		return p;
+	thread = path->tid ? find_task(t, path->tid) : NULL;
+	return thread && READ_ONCE(thread->tgid) == READ_ONCE(p->tgid) ? thread : NULL;
+}
+
+/*
+ * A path without detours is read as it is. What becomes of any other is left to the kernel, which
+ * alone knows where links and ".." lead; it is asked for no more than a name like ours.
+ */
+bool proc_resolve(struct task_struct *t, int dirfd, const char *path, struct proc_target *target)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	const char *last = slash ? slash + 1 : path;
+	struct proc_path parsed;
+	struct task_struct *p;
+	char name[128];
+
+	if (!t || !last || !file_named(last, strlen(last)))
+		return false;
+	target->file = parse_file(t, path, &parsed);
+	if (!target->file && real_path(dirfd, path, name, sizeof(name)))
+		target->file = parse_file(t, name, &parsed);
+	p = target->file ? path_task(t, &parsed) : NULL;
+	if (!p)
+		return false;
+	target->tgid = READ_ONCE(p->tgid);
+	target->tid = parsed.tid < 0 ? parsed.pid : parsed.tid;
+	return true;
+}
+
+struct task_struct *proc_task_dir(struct task_struct *t, int dirfd, const char *path)
+{
+	struct proc_path parsed;
+	char name[128];
+
+	if (!t || !path || !real_path(dirfd, path, name, sizeof(name)))
+		return NULL;
+	return parse_path(t, name, &parsed) ? path_task(t, &parsed) : NULL;
+}

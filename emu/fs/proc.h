@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The text of every emulated file under /proc. */
+#ifndef EMU_FS_PROC_H
+#define EMU_FS_PROC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct task_struct;
+
+enum proc_file {
+	PROC_NONE, /* not emulated: the real file */
+	PROC_STATUS,
+	PROC_LIMITS,
+	NR_PROC_FILES,
+};
+
+/* What a path names: an emulated file of a task of the world. */
+struct proc_target {
+	enum proc_file file;
+	int32_t tgid, tid; /* the task whose file it is; tid == tgid unless a thread was named */
+};
+
+/*
+ * proc_resolve - does @path (looked up from @dirfd as openat(2) does) name an emulated file?
+ *
+ * Fast when the answer is no: one look at the last component. Paths such as /proc/self/status and
+ * /proc/PID/task/TID/status are read as they are, all others (relative, with links, "..", double
+ * slashes) cost three system calls, because the kernel is asked where they lead. A /proc mounted
+ * elsewhere is not emulated, nor are tasks outside the world, and what the kernel would refuse is
+ * answered with false: the caller makes the real call. Returns true and fills *@target (which is
+ * undefined after false); @t is the reader. Async-signal-safe, no allocation.
+ */
+_Bool proc_resolve(struct task_struct *t, int dirfd, const char *path, struct proc_target *target);
+
+/*
+ * proc_task_dir - does @path lie in (or name) /proc/PID of a task of the world? Then its files
+ * belong to the task's emulated effective ids: that task (of PID/task/TID the thread), else NULL.
+ *
+ * Links are followed: exe, cwd and the entries of fd are what they lead to, so NULL as a rule. An
+ * empty @path is @dirfd itself. Costs three system calls every time: ask only about what was seen
+ * to be on procfs. Async-signal-safe.
+ */
+struct task_struct *proc_task_dir(struct task_struct *t, int dirfd, const char *path);
+
+/*
+ * proc_open - a snapshot of the emulated file as a fresh descriptor positioned at its start.
+ *
+ * @oflag: only O_CLOEXEC counts. It is the lowest free descriptor, as of any open. It carries its
+ * own identity, proc_refresh() finds it again after dup, fork and exec; @t and its leader are
+ * marked PF_PROC_READER. Returns the descriptor or -errno: that of memfd_create, of opening and
+ * reading the real file (-ENOENT, -ESRCH), -ESRCH if the task has left the world. Callers block
+ * signals (reap_dead() may run). Async-signal-safe.
+ */
+int proc_open(struct task_struct *t, const struct proc_target *target, int oflag);
+
+/*
+ * proc_refresh - if @fd is a descriptor made by proc_open(), replace its content by the present
+ * text and return 1; 0 if it is not or /proc cannot say; -errno, -ESRCH when the task is gone (the
+ * content is then as it was). The file position is left alone. As proc_open() otherwise.
+ */
+int proc_refresh(struct task_struct *t, int fd);
+
+#endif

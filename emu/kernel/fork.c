@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* New tasks: their slot, what they inherit, and the NPROC charge. */
+#include <errno.h>
+#include <linux/capability.h>
+#include <linux/sched.h>
+#include <string.h>
+
+#include "emu/kernel/sched.h"
+#include "emu/kernel/ucount.h"
+#include "emu/lib/rawsys.h"
+#include "emu/mm/mlock.h"
+
+#ifndef CLONE_NEWPID
+#define CLONE_NEWPID 0x20000000
+#endif
+
+__thread struct task_struct *current __attribute__((tls_model("initial-exec")));
+
+static uint32_t *pid_hint(int pid)
+{
+	return table_slot(TABLE_PID, (uint32_t)pid % WORLD_PIDS);
+}
+
+static bool is_task(const struct task_struct *t, int pid)
+{
+	return READ_ONCE(t->pid) == pid && slot_state(READ_ONCE(t->slot)) == SLOT_LIVE;
+}
+
+struct task_struct *find_task_by_vpid(int pid)
+{
+	struct task_struct *t = table_slot(TABLE_TASK, READ_ONCE(*pid_hint(pid)));
+
+	if (pid <= 0)
+		return NULL;
+	if (t && is_task(t, pid))
+		return t;
+	for_each_task(i, t)
+		if (is_task(t, pid))
+			return t;
+	return NULL;
+}
+
+/* A slot in SLOT_NEW, or NULL after looking for dead tasks that hold one. */
+static struct task_struct *alloc_task(void)
+{
+	uint32_t owner = current ? task_ref(current) : 0;
+	struct task_struct *t = table_alloc(TABLE_TASK, owner);
+
+	if (!t && reap_dead(-1))
+		t = table_alloc(TABLE_TASK, owner);
+	if (!t)
+		return NULL;
+	t->alloc_ns = boottime_ns();
+	t->born_ns = UINT64_MAX;
+	t->flags = 0;
+	return t;
+}
+
+static bool give_mm(struct task_struct *t)
+{
+	struct mm_struct *mm = mm_alloc(current ? task_ref(current) : task_ref(t));
+
+	if (!mm)
+		return false;
+	WRITE_ONCE(t->mm, table_index(TABLE_MM, mm) + 1);
+	smp_store_release(&mm->slot, slot_word(SLOT_LIVE, slot_gen(mm->slot), 0));
+	return true;
+}
+
+static bool copy_mm(struct task_struct *t, struct task_struct *parent, uint64_t flags)
+{
+	struct mm_struct *mm = task_mm(parent);
+
+	if (!(flags & CLONE_VM) || !mm)
+		return give_mm(t);
+	if (!(READ_ONCE(mm->flags) & MM_SHARED))
+		fetch_or(&mm->flags, MM_SHARED);
+	WRITE_ONCE(t->mm, READ_ONCE(parent->mm));
+	return true;
+}
+
+static void copy_thread_group(struct task_struct *t, struct task_struct *parent, uint64_t flags)
+{
+	struct task_struct *leader = task_leader(parent);
+
+	if (flags & CLONE_THREAD) {
+		t->group_leader = task_ref(leader);
+		t->parent = leader->parent;
+		return;
+	}
+	t->group_leader = task_ref(t);
+	t->parent = flags & CLONE_PARENT ? leader->parent : task_ref(leader);
+	memcpy(t->rlim, leader->rlim, sizeof(t->rlim));
+}
+
+/* The kernel's exemptions: root by real uid, or a capability of the caller. */
+static bool nproc_exempt(const struct task_struct *parent, const struct task_struct *t)
+{
+	return t->cred.uid == 0 || capable(parent, CAP_SYS_RESOURCE) ||
+	       capable(parent, CAP_SYS_ADMIN);
+}
+
+/* Charge first, then judge the sum, as the kernel does: racing forks may both be refused. */
+static int charge_nproc(struct task_struct *t, struct task_struct *parent, struct ucounts *uc,
+			struct refusal *why)
+{
+	struct task_struct *me = current ? current : t;
+	bool refused;
+
+	ucounts_begin(me, uc, UCOUNT_RLIMIT_NPROC);
+	inc_rlimit_ucounts(uc, UCOUNT_RLIMIT_NPROC, 1);
+	WRITE_ONCE(t->ucounts, ucounts_index(uc) + 1);
+	refused = parent &&
+		  is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, rlimit(parent, UCOUNT_RLIMIT_NPROC),
+				      1, why) &&
+		  !nproc_exempt(parent, t);
+	if (refused) {
+		WRITE_ONCE(t->ucounts, 0);
+		dec_rlimit_ucounts(uc, UCOUNT_RLIMIT_NPROC, 1);
+	} else {
+		ucounts_note_peak(uc, UCOUNT_RLIMIT_NPROC);
+	}
+	ucounts_end(me);
+	return refused ? -EAGAIN : 0;
+}
+
+static int charge_or_reap(struct task_struct *t, struct task_struct *parent, struct refusal *why)
+{
+	struct ucounts *uc = alloc_ucounts(t->cred.user_ns, t->cred.uid);
+	int err;
+
+	if (!uc)
+		return -EAGAIN;
+	err = charge_nproc(t, parent, uc, why);
+	if (err && reap_dead(ucounts_index(uc)))
+		err = charge_nproc(t, parent, uc, why);
+	if (!err)
+		return 0;
+	why->err = -err;
+	why->pid = parent->pid;
+	atomic64_inc(&uc->refused[UCOUNT_RLIMIT_NPROC]);
+	return err;
+}
+
+struct task_struct *copy_process(struct task_struct *parent, uint64_t clone_flags, int *err,
+				 struct refusal *why)
+{
+	struct task_struct *t = alloc_task();
+
+	*err = -EAGAIN;
+	why->err = 0;
+	if (!t)
+		return NULL;
+	t->cred = parent->cred;
+	t->flags = (parent->flags & (PF_NPROC_EXCEEDED | PF_PIDNS | PF_PROC_READER)) | PF_FORKNOEXEC;
+	if (clone_flags & CLONE_NEWPID)
+		t->flags |= PF_PIDNS;
+	copy_thread_group(t, parent, clone_flags);
+	if (!copy_mm(t, parent, clone_flags)) {
+		release_task(t);
+		return NULL;
+	}
+	*err = charge_or_reap(t, parent, why);
+	if (*err) {
+		release_task(t);
+		return NULL;
+	}
+	parent->flags &= ~PF_NPROC_EXCEEDED;
+	return t;
+}
+
+static uint64_t pid_word(int pid, int tgid)
+{
+	return (uint64_t)(uint32_t)tgid << 32 | (uint32_t)pid;
+}
+
+/*
+ * Parent and child both report the birth, and the slot may meanwhile be taken back, even reused:
+ * pid and slot word change together, so a late report cannot touch a stranger's slot.
+ */
+bool task_born(struct task_struct *t, uint32_t ref, int pid, int tgid)
+{
+	uint64_t w = READ_ONCE(t->slot);
+
+	while (slot_ref(table_index(TABLE_TASK, t), w) == ref && slot_state(w) == SLOT_NEW) {
+		if (try_cmpxchg128(&t->slot, w, 0, slot_word(SLOT_LIVE, slot_gen(w), 0),
+				   pid_word(pid, tgid))) {
+			WRITE_ONCE(t->born_ns, boottime_ns());
+			WRITE_ONCE(*pid_hint(pid), table_index(TABLE_TASK, t));
+			return true;
+		}
+		w = READ_ONCE(t->slot);
+	}
+	return slot_ref(table_index(TABLE_TASK, t), w) == ref && READ_ONCE(t->pid) == pid;
+}
+
+static struct task_struct *adopted_slot(struct task_struct *parent, int pid, int tgid)
+{
+	struct task_struct *t = alloc_task(), *leader;
+
+	if (!t)
+		return NULL;
+	leader = pid == tgid ? NULL : find_task_by_vpid(tgid);
+	if (!parent)
+		parent = leader ? leader : task_get(READ_ONCE(world->init_task));
+	t->flags = PF_ADOPTED;
+	if (parent)
+		t->cred = parent->cred;
+	copy_thread_group(t, leader ? leader : parent ? parent : t, leader ? CLONE_THREAD : 0);
+	if (leader && !copy_mm(t, leader, CLONE_VM))
+		goto fail;
+	if (!leader && !give_mm(t))
+		goto fail;
+	return t;
+fail:
+	release_task(t);
+	return NULL;
+}
+
+struct task_struct *task_adopt(struct task_struct *parent, int pid, int tgid)
+{
+	struct task_struct *t = adopted_slot(parent, pid, tgid);
+	struct refusal why;
+
+	if (!t)
+		return NULL;
+	if (charge_or_reap(t, NULL, &why)) {
+		release_task(t);
+		return NULL;
+	}
+	task_born(t, task_ref(t), pid, tgid);
+	atomic64_inc(&world->counts.adopted);
+	return t;
+}
+
+struct task_struct *task_first(const struct cred *cred,
+			       const struct rlim rlim[UCOUNT_RLIMIT_COUNTS])
+{
+	struct task_struct *t = alloc_task();
+	struct refusal why;
+
+	if (!t)
+		return NULL;
+	t->cred = *cred;
+	t->parent = 0;
+	t->group_leader = task_ref(t);
+	memcpy(t->rlim, rlim, sizeof(t->rlim));
+	if (!give_mm(t) || charge_or_reap(t, NULL, &why)) {
+		release_task(t);
+		return NULL;
+	}
+	WRITE_ONCE(world->init_task, task_ref(t));
+	return t;
+}
+
+struct task_struct *task_observer(int pid)
+{
+	struct task_struct *t = alloc_task();
+	uint64_t w;
+
+	if (!t)
+		return NULL;
+	w = READ_ONCE(t->slot);
+	t->group_leader = task_ref(t);
+	t->parent = 0;
+	try_cmpxchg128(&t->slot, w, 0, slot_word(SLOT_OBSERVER, slot_gen(w), 0), pid_word(pid, pid));
+	WRITE_ONCE(t->born_ns, boottime_ns());
+	return t;
+}

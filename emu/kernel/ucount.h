@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ucounts: one record per (user namespace, uid), and the counters on it. */
+#ifndef EMU_KERNEL_UCOUNT_H
+#define EMU_KERNEL_UCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/kernel/refusal.h"
+#include "emu/kernel/user_namespace.h"
+#include "emu/world/world.h"
+
+struct task_struct;
+
+/* Units: tasks, bytes, signals, pages. */
+struct ucounts {
+	uint64_t slot;
+	uint32_t ns;  /* number of the user namespace */
+	uint32_t uid; /* kuid */
+	uint64_t gate[UCOUNT_RLIMIT_COUNTS]; /* slot_ref() of the task that recomputes; 0 = open */
+	uint64_t pad0[2];
+	atomic64_t rlimit[UCOUNT_RLIMIT_COUNTS];
+	uint64_t pad1[4];
+	atomic64_t peak[UCOUNT_RLIMIT_COUNTS];	  /* highest value ever held */
+	atomic64_t refused[UCOUNT_RLIMIT_COUNTS]; /* charges refused because this record was full */
+	uint64_t pad2[24];
+};
+static_assert(sizeof(struct ucounts) == WORLD_UCOUNTS_SIZE, "ABI");
+
+static inline uint32_t ucounts_index(const struct ucounts *uc)
+{
+	return table_index(TABLE_UCOUNTS, uc);
+}
+
+#define for_each_ucounts(i, uc)                                                                    \
+	for (uint32_t i = 0; ((uc) = table_slot(TABLE_UCOUNTS, i)); i++)
+
+/*
+ * alloc_ucounts - find or make the record of (@ns, @uid). There is never a second one.
+ * NULL when the world is full. Lock-free, async-signal-safe. (kernel/ucounts.md 1.1, 1.2)
+ */
+struct ucounts *alloc_ucounts(uint32_t ns, uint32_t uid);
+
+/*
+ * Between ucounts_begin() and ucounts_end() task @t may change counter @type of the chain that
+ * starts at @uc, together with the object that the charge belongs to. A death in between makes
+ * that counter unsure, and reap_dead() recomputes it from the objects. Never nested: callers
+ * block signals. Waits (bounded by the recovery) while the counter is being recomputed.
+ */
+void ucounts_begin(struct task_struct *t, struct ucounts *uc, enum rlimit_type type);
+void ucounts_end(struct task_struct *t);
+
+/*
+ * inc_rlimit_ucounts - add @v at every level. Returns the new leaf value, or LONG_MAX if a level
+ * is now over its maximum (then nothing is undone: the caller decides and calls
+ * dec_rlimit_ucounts()). Inside ucounts_begin(). (kernel/ucounts.md 1.4)
+ */
+long inc_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v);
+
+/* dec_rlimit_ucounts - subtract @v at every level; true if the leaf is now 0. */
+bool dec_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v);
+
+/*
+ * is_rlimit_overlimit - is the leaf above @rlimit, or an ancestor above the maximum of the
+ * namespace below it? At a limit is not over. Fills level, record, use and limit of *@why (which
+ * may be NULL); @asked is what the caller has just added.
+ */
+bool is_rlimit_overlimit(struct ucounts *uc, enum rlimit_type type, uint64_t rlimit, long asked,
+			 struct refusal *why);
+
+/* ucounts_note_peak - a charge has been accepted: raise the high-water marks of its levels. */
+void ucounts_note_peak(struct ucounts *uc, enum rlimit_type type);
+
+/* get_rlimit_value - the leaf counter, never negative. */
+long get_rlimit_value(struct ucounts *uc, enum rlimit_type type);
+
+/* ucounts_derive - what counter @type of record @uc must be according to the objects. */
+long ucounts_derive(struct ucounts *uc, enum rlimit_type type);
+
+/*
+ * ucounts_recover - recompute the counter that @word (a dead task's `updating`) names.
+ * 0; -EAGAIN: a living task has stayed inside an update of it, try again later.
+ */
+int ucounts_recover(uint64_t word);
+
+/*
+ * ucounts_check - compare counter with objects, with the counter's gate closed.
+ * Returns 0 and both numbers; -EAGAIN as above ("recovery pending").
+ */
+int ucounts_check(struct ucounts *uc, enum rlimit_type type, long *counter, long *objects);
+
+#endif

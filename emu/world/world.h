@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The world: the one shared segment of a `kpemu run`. Layout, slots, and how it is found again. */
+#ifndef EMU_WORLD_WORLD_H
+#define EMU_WORLD_WORLD_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/lib/atomic.h"
+
+/*
+ * Everything shared lives in tables of fixed-size slots, reached by offset and index, never by
+ * pointer. A slot says of itself whether it is free, being made, live or being released, and by
+ * whom: allocation and release are one compare-and-swap each, there is no free list, and a death
+ * at any point leaves a slot that names its dead owner. Counters are never the only record of a
+ * charge: they can be recomputed from the slots (recover.c).
+ *
+ * The file is as long as the largest world, but sparse: pages are populated as tables grow, so
+ * that a full /dev/shm is -ENOMEM at the allocation and never SIGBUS at the store.
+ */
+#define WORLD_MAGIC 0x646c72776d65706bull /* "kpemwrld" */
+#define WORLD_ABI 1
+#define WORLD_DIR "/dev/shm"
+#define WORLD_PREFIX "kpemu."
+#define WORLD_NAME_MAX 48	/* longest --world NAME, bytes without the terminating 0 */
+#define WORLD_PATH_MAX 96	/* WORLD_DIR/kpemu.UID.NAME */
+
+/* Slot word: state in bits 0-7, generation in 8-31, owner (a slot_ref()) in 32-63. */
+enum slot_state {
+	SLOT_FREE,
+	SLOT_NEW,	/* being made by the owner */
+	SLOT_LIVE,
+	SLOT_RELEASING, /* being released by the owner */
+	SLOT_OBSERVER,	/* tasks only: the launcher or a command looking in; never counted */
+};
+
+static inline unsigned int slot_state(uint64_t w)
+{
+	return w & 0xff;
+}
+
+static inline uint32_t slot_gen(uint64_t w)
+{
+	return w >> 8 & 0xffffff;
+}
+
+static inline uint32_t slot_owner(uint64_t w)
+{
+	return w >> 32;
+}
+
+/*
+ * What a slot names another by: index and low generation, never 0. It goes stale when the slot
+ * is reused; 16 bits of generation make a false match a matter of 65536 reuses in between.
+ */
+static inline uint32_t slot_ref(uint32_t idx, uint64_t w)
+{
+	return (slot_gen(w) & 0xffff) << 16 | idx;
+}
+
+static inline uint64_t slot_word(unsigned int state, uint32_t gen, uint32_t owner)
+{
+	return (uint64_t)owner << 32 | (uint64_t)(gen & 0xffffff) << 8 | state;
+}
+
+/* The constant part: written for verification, never read back for addressing. */
+struct table_layout {
+	uint64_t offset;   /* bytes from the start of the world, page aligned */
+	uint32_t size;	   /* bytes per slot */
+	uint32_t capacity; /* slots */
+};
+
+struct world_table {
+	struct table_layout layout;
+	uint32_t populated;  /* slots whose memory is there */
+	uint32_t high_water; /* slots ever used: scans end here */
+	uint32_t hint;	     /* a slot at or below the lowest free one, most of the time */
+	uint32_t pad;
+};
+
+/* Sizes of slots are part of the ABI; each subsystem asserts that its struct has this size. */
+enum {
+	WORLD_TASK_SIZE = 1024,
+	WORLD_TASKS = 32768,
+	WORLD_MM_SIZE = 128,
+	WORLD_MMS = 32768,
+	WORLD_MQUEUE_SIZE = 384,
+	WORLD_MQUEUES = 4096,
+	WORLD_UCOUNTS_SIZE = 384,
+	WORLD_UCOUNTS = 4096,
+	WORLD_UCOUNTS_HASH = 8192,
+	WORLD_PAGES = 16384,
+	WORLD_REFUSAL_SIZE = 128,
+	WORLD_REFUSALS = 256,
+	WORLD_PIDS = 16384,
+};
+
+enum world_table_id {
+	TABLE_TASK,
+	TABLE_MM,
+	TABLE_MQUEUE,
+	TABLE_UCOUNTS,
+	TABLE_UCOUNTS_HASH, /* (namespace, uid) -> record number + 1 */
+	TABLE_PAGE_DESC, /* one slot word per page of TABLE_PAGE; the owner is the mm that uses it */
+	TABLE_PAGE,
+	TABLE_REFUSAL,
+	TABLE_PID, /* hints: pid -> task index */
+	NR_TABLES,
+};
+
+enum world_state {
+	WORLD_BORN,	/* the launcher is filling it in */
+	WORLD_RUNNING,
+	WORLD_ENDING,	/* being taken down; nobody attaches any more */
+};
+
+/* What the model and the host did not agree on, and what it could not see. Monotonic. */
+struct world_counts {
+	atomic64_t uncovered;	    /* programs that could not be entered */
+	atomic64_t adopted;	    /* tasks found running without a slot */
+	atomic64_t host_collisions; /* calls that the model allowed and the host refused */
+	atomic64_t mq_clamped;	    /* queues made with smaller attributes than the model's */
+	atomic64_t recoveries;	    /* counters recomputed after a death inside an update */
+	atomic64_t reaped_dead;	    /* tasks found gone and released by somebody else's look */
+};
+
+struct world_lock {
+	uint64_t owner; /* slot_ref() of the holding task; 0 = free */
+};
+
+struct world_header {
+	uint64_t magic;
+	uint32_t abi;
+	uint32_t header_size;
+	uint64_t size; /* of the file, bytes */
+	uint64_t id;   /* random: tells a world from a later one of the same name */
+	uint32_t state;
+	uint32_t uid; /* real uid of the launcher */
+	int32_t launcher_pid;
+	uint32_t init_task; /* index of the program's task */
+	uint64_t created_ns;
+	char name[WORLD_NAME_MAX + 1];
+	char pad[23];
+	struct world_table table[NR_TABLES];
+	struct world_counts counts;
+	struct world_lock mq_lock;
+	uint64_t mq_serial;	/* last number given to a queue */
+	uint64_t mq_dev;	/* st_dev of the host's mqueue file system; 0 = not seen yet */
+	uint32_t mq_unlinked;	/* queues without a name that somebody may still hold; a hint */
+	uint32_t refusals_lost; /* distinct refusals that found the table full */
+	int64_t host_mq_msg_max;
+	int64_t host_mq_msgsize_max;
+	char preload_path[512]; /* of the preload library, as the launcher gave it */
+};
+static_assert(sizeof(struct world_header) <= 4096, "the header is one page");
+static_assert(offsetof(struct world_header, table) == 128, "ABI");
+static_assert(sizeof(struct world_table) == 32, "ABI");
+
+extern const struct table_layout world_layout[NR_TABLES];
+
+/* Mapped world of this process; NULL = none. Set once by world_map() or world_create(). */
+extern struct world_header *world;
+
+/* Scans read this once and look at slots below it. Never beyond the table, whatever the file says. */
+static inline uint32_t table_high_water(enum world_table_id id)
+{
+	uint32_t n = smp_load_acquire(&world->table[id].high_water);
+
+	return n < world_layout[id].capacity ? n : world_layout[id].capacity;
+}
+
+/* The slot at @idx; NULL if no such slot was ever used. The check is what a torn world needs. */
+static inline void *table_slot(enum world_table_id id, uint32_t idx)
+{
+	if (idx >= table_high_water(id))
+		return NULL;
+	return (char *)world + world_layout[id].offset + (uint64_t)idx * world_layout[id].size;
+}
+
+static inline uint32_t table_index(enum world_table_id id, const void *slot)
+{
+	return ((const char *)slot - (char *)world - world_layout[id].offset) /
+	       world_layout[id].size;
+}
+
+/*
+ * table_alloc - claim a free slot of @id.
+ *
+ * Returns the slot in state SLOT_NEW owned by @owner with a fresh generation, its other bytes as
+ * the last user left them; NULL if the table or /dev/shm is full (nothing is then changed).
+ * Lock-free, async-signal-safe. The slot word is the first 8 bytes of every slot.
+ */
+void *table_alloc(enum world_table_id id, uint32_t owner);
+
+/* table_free - give a slot back. The caller owns it (SLOT_NEW or SLOT_RELEASING). */
+void table_free(enum world_table_id id, void *slot);
+
+/*
+ * table_reserve - see that slots below @n have memory.
+ * Returns 0 or -ENOMEM (the capacity or /dev/shm is exhausted). Async-signal-safe.
+ */
+int table_reserve(enum world_table_id id, uint32_t n);
+
+/*
+ * world_create - make /dev/shm/kpemu.UID.NAME and map it. O_EXCL: an existing file is -EEXIST.
+ * On success the returned descriptor holds the launcher's lock, the world's life sign: keep it.
+ * Returns a descriptor or -errno; on failure no file is left.
+ */
+int world_create(const char *name, unsigned int uid);
+
+/*
+ * world_map - map the world open at @fd and verify it; the descriptor stays the caller's.
+ * Returns 0, -ENOEXEC (not a world: too short, wrong magic, inconsistent sizes), -EPROTO (of
+ * another ABI) or another -errno. Every size is checked against the file before use.
+ */
+int world_map(int fd);
+
+/* world_unmap - forget the mapped world. */
+void world_unmap(void);
+
+/* world_map_private - a world in private memory, for tests and the simulator. 0 or -errno. */
+int world_map_private(void);
+
+/* world_path - the path of the world NAME of @uid into @buf of WORLD_PATH_MAX bytes. */
+void world_path(char *buf, unsigned int uid, const char *name);
+
+/* world_name_valid - letters, digits, '-', '_' and inner '.', 1..WORLD_NAME_MAX bytes. */
+bool world_name_valid(const char *name);
+
+/* Is the launcher of the world open at @fd alive? (It holds an exclusive lock on the file.) */
+bool world_launcher_alive(int fd);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Identity: the model's ids and capabilities instead of the real ones, which never change. */
+#include <grp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "emu/lib/step.h"
+#include "preload/hook.h"
+
+#define ID_GETTER(name, field)                                                                     \
+	long hook_##name(void)                                                                     \
+	{                                                                                          \
+		return READ_ONCE(current->cred.field);                                             \
+	}
+ID_GETTER(getuid, uid)
+ID_GETTER(geteuid, euid)
+ID_GETTER(getgid, gid)
+ID_GETTER(getegid, egid)
+
+long hook_getresuid(uid_t *ruid, uid_t *euid, uid_t *suid)
+{
+	*ruid = current->cred.uid;
+	*euid = current->cred.euid;
+	*suid = current->cred.suid;
+	return 0;
+}
+
+long hook_getresgid(gid_t *rgid, gid_t *egid, gid_t *sgid)
+{
+	*rgid = current->cred.gid;
+	*egid = current->cred.egid;
+	*sgid = current->cred.sgid;
+	return 0;
+}
+
+long hook_getgroups(int size, gid_t *list)
+{
+	int n = current->cred.ngroups;
+
+	if (size < 0 || (size && size < n))
+		return -EINVAL;
+	if (size)
+		memcpy(list, current->cred.groups, n * sizeof(*list));
+	return n;
+}
+
+void __chk_fail(void) __attribute__((noreturn));
+
+EXPORT int __getgroups_chk(int size, gid_t *list, size_t listlen);
+EXPORT int __getgroups_chk(int size, gid_t *list, size_t listlen)
+{
+	if (size >= 0 && size * sizeof(gid_t) > listlen)
+		__chk_fail();
+	if (!task_here())
+		return errno_ret(sys_call(__NR_getgroups, size, list));
+	return errno_ret(hook_getgroups(size, list));
+}
+
+int hook_group_member(gid_t gid)
+{
+	const struct cred *c = &current->cred;
+
+	for (uint32_t i = 0; i < c->ngroups; i++)
+		if (c->groups[i] == gid)
+			return 1;
+	return 0;
+}
+
+/*
+ * The system calls change the calling thread, libc's functions every thread of the process: the
+ * threads share their ids unless somebody went past libc, so each gets the same call.
+ */
+typedef long cred_call(struct task_struct *t, const uint32_t *a);
+
+static long one_thread(cred_call *call, const uint32_t *a)
+{
+	uint64_t mask;
+	long ret;
+
+	block_signals(&mask);
+	ret = call(current, a);
+	restore_signals(&mask);
+	return ret;
+}
+
+static long all_threads(cred_call *call, const uint32_t *a)
+{
+	struct task_struct *t;
+	uint64_t mask;
+	long ret;
+
+	block_signals(&mask);
+	ret = call(current, a);
+	if (ret >= 0)
+		for_each_task(i, t)
+			if (t != current && slot_state(READ_ONCE(t->slot)) == SLOT_LIVE &&
+			    READ_ONCE(t->tgid) == current->tgid)
+				call(t, a);
+	restore_signals(&mask);
+	return ret;
+}
+
+#define CRED_CALL(name, nargs, ...)                                                                \
+	static long call_##name(struct task_struct *t, const uint32_t *a)                          \
+	{                                                                                          \
+		return sys_##name(t, __VA_ARGS__);                                                 \
+	}
+CRED_CALL(setuid, 1, a[0])
+CRED_CALL(setreuid, 2, a[0], a[1])
+CRED_CALL(setresuid, 3, a[0], a[1], a[2])
+CRED_CALL(setgid, 1, a[0])
+CRED_CALL(setregid, 2, a[0], a[1])
+CRED_CALL(setresgid, 3, a[0], a[1], a[2])
+CRED_CALL(setfsuid, 1, a[0])
+CRED_CALL(setfsgid, 1, a[0])
+CRED_CALL(setgroups, 2, (int32_t)a[0], a + 1)
+
+#define IDS(...) ((const uint32_t[]){ __VA_ARGS__ })
+
+long hook_setuid(uid_t uid)
+{
+	return all_threads(call_setuid, IDS(uid));
+}
+
+long hook_seteuid(uid_t euid)
+{
+	return euid == (uid_t)-1 ? -EINVAL : all_threads(call_setresuid, IDS(-1, euid, -1));
+}
+
+long hook_setreuid(uid_t ruid, uid_t euid)
+{
+	return all_threads(call_setreuid, IDS(ruid, euid));
+}
+
+long hook_setresuid(uid_t ruid, uid_t euid, uid_t suid)
+{
+	return all_threads(call_setresuid, IDS(ruid, euid, suid));
+}
+
+long hook_setgid(gid_t gid)
+{
+	return all_threads(call_setgid, IDS(gid));
+}
+
+long hook_setegid(gid_t egid)
+{
+	return egid == (gid_t)-1 ? -EINVAL : all_threads(call_setresgid, IDS(-1, egid, -1));
+}
+
+long hook_setregid(gid_t rgid, gid_t egid)
+{
+	return all_threads(call_setregid, IDS(rgid, egid));
+}
+
+long hook_setresgid(gid_t rgid, gid_t egid, gid_t sgid)
+{
+	return all_threads(call_setresgid, IDS(rgid, egid, sgid));
+}
+
+/* These two change the calling thread only, in libc too. */
+long hook_setfsuid(uid_t uid)
+{
+	return one_thread(call_setfsuid, IDS(uid));
+}
+
+long hook_setfsgid(gid_t gid)
+{
+	return one_thread(call_setfsgid, IDS(gid));
+}
+
+long hook_sys_setuid(uid_t uid)
+{
+	return one_thread(call_setuid, IDS(uid));
+}
+
+long hook_sys_setreuid(uid_t ruid, uid_t euid)
+{
+	return one_thread(call_setreuid, IDS(ruid, euid));
+}
+
+long hook_sys_setresuid(uid_t ruid, uid_t euid, uid_t suid)
+{
+	return one_thread(call_setresuid, IDS(ruid, euid, suid));
+}
+
+long hook_sys_setgid(gid_t gid)
+{
+	return one_thread(call_setgid, IDS(gid));
+}
+
+long hook_sys_setregid(gid_t rgid, gid_t egid)
+{
+	return one_thread(call_setregid, IDS(rgid, egid));
+}
+
+long hook_sys_setresgid(gid_t rgid, gid_t egid, gid_t sgid)
+{
+	return one_thread(call_setresgid, IDS(rgid, egid, sgid));
+}
+
+/* The list travels behind its length, so that every thread can be given the same words. */
+static long set_groups(long (*apply)(cred_call *, const uint32_t *), long n, const gid_t *list)
+{
+	uint32_t a[1 + CRED_NGROUPS_MAX];
+
+	if (n < 0 || n > CRED_NGROUPS_MAX)
+		return sys_setgroups(current, n, list);
+	a[0] = n;
+	if (n)
+		memcpy(a + 1, list, n * sizeof(*list));
+	return apply(call_setgroups, a);
+}
+
+long hook_setgroups(size_t n, const gid_t *list)
+{
+	return set_groups(all_threads, n > INT32_MAX ? INT32_MAX : n, list);
+}
+
+long hook_sys_setgroups(long n, const gid_t *list)
+{
+	return set_groups(one_thread, (int)n, list);
+}
+
+/* libc's sets the groups inside: ask it for the list, and set it here. */
+int hook_initgroups(const char *user, gid_t group)
+{
+	gid_t list[CRED_NGROUPS_MAX];
+	int n = CRED_NGROUPS_MAX;
+
+	if (getgrouplist(user, group, list, &n) < 0)
+		n = CRED_NGROUPS_MAX;
+	return errno_ret(hook_setgroups(n, list));
+}
+
+long hook_capget(void *header, void *data)
+{
+	int pid = header ? ((const int *)header)[1] : 0;
+	struct task_struct *t = pid > 0 ? find_task_by_vpid(pid) : current;
+
+	if (!t)
+		return sys_call(__NR_capget, header, data);
+	return sys_capget(t, header, data);
+}
+
+long hook_capset(void *header, const void *data)
+{
+	uint64_t mask;
+	long ret;
+
+	block_signals(&mask);
+	ret = sys_capset(current, header, data);
+	restore_signals(&mask);
+	return ret;
+}
+
+long hook_prctl(int option, unsigned long a2, unsigned long a3, unsigned long a4, unsigned long a5)
+{
+	bool handled;
+	long ret;
+
+#ifdef KPEMU_KILL_STEPS
+	if (option == PR_KILL_AT) {
+		kill_at = a2;
+		return 0;
+	}
+#endif
+	ret = cap_prctl(current, option, a2, a3, a4, a5, &handled);
+	return handled ? ret : sys_call(__NR_prctl, option, a2, a3, a4, a5);
+}
+
+EXPORT int prctl(int option, ...)
+{
+	unsigned long a[4];
+	va_list ap;
+
+	va_start(ap, option);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	if (!task_here())
+		return errno_ret(sys_call(__NR_prctl, option, a[0], a[1], a[2], a[3]));
+	return errno_ret(hook_prctl(option, a[0], a[1], a[2], a[3]));
+}
+
+unsigned long hook_getauxval(unsigned long type)
+{
+	switch (type) {
+	case AT_UID:
+		return current->cred.uid;
+	case AT_EUID:
+		return current->cred.euid;
+	case AT_GID:
+		return current->cred.gid;
+	case AT_EGID:
+		return current->cred.egid;
+	}
+	return next_getauxval(type);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Files: emulated /proc files instead of the real ones, owners as the model has them. */
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "emu/fs/proc.h"
+#include "emu/ipc/mqueue.h"
+#include "preload/hook.h"
+
+/* A snapshot of an emulated file, or -ENOENT: it is for the kernel to open. */
+static int open_emulated(int dirfd, const char *path, int oflag)
+{
+	struct proc_target target;
+	uint64_t mask;
+	int fd;
+
+	if (!path || (oflag & (O_ACCMODE | O_PATH | O_DIRECTORY)) != O_RDONLY ||
+	    !proc_resolve(current, dirfd, path, &target))
+		return -ENOENT;
+	block_signals(&mask);
+	if (!(current->flags & PF_PROC_READER))
+		fetch_or(&current->flags, PF_PROC_READER);
+	fd = proc_open(current, &target, oflag);
+	restore_signals(&mask);
+	return fd;
+}
+
+static bool has_mode(int oflag)
+{
+	return (oflag & O_CREAT) || (oflag & __O_TMPFILE) == __O_TMPFILE;
+}
+
+/* libc's openat for all the others: it is a cancellation point. */
+int hook_openat(int dirfd, const char *path, int oflag, mode_t mode)
+{
+	int fd = open_emulated(dirfd, path, oflag);
+
+	return fd == -ENOENT ? next_openat(dirfd, path, oflag, mode) : (int)errno_ret(fd);
+}
+
+int hook_open(const char *path, int oflag, mode_t mode)
+{
+	return hook_openat(AT_FDCWD, path, oflag, mode);
+}
+
+long hook_sys_openat(int dirfd, const char *path, int oflag, mode_t mode)
+{
+	int fd = open_emulated(dirfd, path, oflag);
+
+	return fd == -ENOENT ? sys_call(__NR_openat, dirfd, path, oflag, mode) : fd;
+}
+
+long hook_sys_open(const char *path, int oflag, mode_t mode)
+{
+	return hook_sys_openat(AT_FDCWD, path, oflag, mode);
+}
+
+#define MODE_ARGUMENT(oflag)                                                                       \
+	({                                                                                         \
+		mode_t m = 0;                                                                      \
+		if (has_mode(oflag)) {                                                             \
+			va_list ap;                                                                \
+			va_start(ap, oflag);                                                       \
+			m = va_arg(ap, mode_t);                                                    \
+			va_end(ap);                                                                \
+		}                                                                                  \
+		m;                                                                                 \
+	})
+
+EXPORT int open(const char *path, int oflag, ...)
+{
+	mode_t mode = MODE_ARGUMENT(oflag);
+
+	if (task_here())
+		return hook_open(path, oflag, mode);
+	return errno_ret(sys_open(path, oflag, mode));
+}
+
+EXPORT int openat(int dirfd, const char *path, int oflag, ...)
+{
+	mode_t mode = MODE_ARGUMENT(oflag);
+
+	if (task_here())
+		return hook_openat(dirfd, path, oflag, mode);
+	return errno_ret(sys_call(__NR_openat, dirfd, path, oflag, mode));
+}
+
+void __chk_fail(void) __attribute__((noreturn));
+
+int hook___open_2(const char *path, int oflag)
+{
+	if (has_mode(oflag))
+		__chk_fail();
+	return hook_open(path, oflag, 0);
+}
+
+int hook___openat_2(int dirfd, const char *path, int oflag)
+{
+	if (has_mode(oflag))
+		__chk_fail();
+	return hook_openat(dirfd, path, oflag, 0);
+}
+
+static int mode_flags(const char *mode)
+{
+	return (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strpbrk(mode, "wa+") ? O_RDWR : O_RDONLY);
+}
+
+FILE *hook_fopen(const char *path, const char *mode)
+{
+	int fd = open_emulated(AT_FDCWD, path, mode_flags(mode));
+	FILE *f;
+
+	if (fd == -ENOENT)
+		return next_fopen(path, mode);
+	if (fd < 0)
+		return errno_ret(fd), NULL;
+	f = fdopen(fd, mode);
+	if (!f)
+		sys_close(fd);
+	return f;
+}
+
+/* The stream is moved to the snapshot by its name in /proc. */
+FILE *hook_freopen(const char *path, const char *mode, FILE *stream)
+{
+	int fd = open_emulated(AT_FDCWD, path, mode_flags(mode));
+	char name[32];
+	FILE *f;
+
+	if (fd < 0)
+		return next_freopen(path, mode, stream);
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	f = next_freopen(name, mode, stream);
+	sys_close(fd);
+	return f;
+}
+
+/* Files below /proc/PID of a task belong to its effective ids. */
+static void proc_owner(int dirfd, const char *path, uint32_t *uid, uint32_t *gid)
+{
+	struct task_struct *t = proc_task_dir(current, dirfd, path);
+
+	if (!t)
+		return;
+	*uid = t->cred.euid;
+	*gid = t->cred.egid;
+}
+
+/* A descriptor of a queue: owner and mode are the model's. */
+static void queue_owner(struct stat *st)
+{
+	struct mqueue_inode *q;
+
+	if (!READ_ONCE(world->mq_dev) || st->st_dev != READ_ONCE(world->mq_dev))
+		return;
+	q = mqueue_by_inode(st->st_ino);
+	if (!q)
+		return;
+	st->st_uid = q->uid;
+	st->st_gid = q->gid;
+	st->st_mode = (st->st_mode & S_IFMT) | q->mode;
+	st->st_nlink = !READ_ONCE(q->unlinked);
+}
+
+long hook_fstatat(int dirfd, const char *path, struct stat *st, int flags)
+{
+	long ret = sys_call(__NR_newfstatat, dirfd, path, st, flags);
+
+	if (ret)
+		return ret;
+	if (path && *path)
+		proc_owner(dirfd, path, &st->st_uid, &st->st_gid);
+	else
+		queue_owner(st);
+	return 0;
+}
+
+long hook_stat(const char *path, struct stat *st)
+{
+	return hook_fstatat(AT_FDCWD, path, st, 0);
+}
+
+long hook_lstat(const char *path, struct stat *st)
+{
+	return hook_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+long hook_fstat(int fd, struct stat *st)
+{
+	long ret = sys_call(__NR_fstat, fd, st);
+
+	if (!ret)
+		queue_owner(st);
+	return ret;
+}
+
+long hook_statx(int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx)
+{
+	long ret = sys_call(__NR_statx, dirfd, path, flags, mask, stx);
+
+	if (!ret && path && *path)
+		proc_owner(dirfd, path, &stx->stx_uid, &stx->stx_gid);
+	return ret;
+}
+
+/* The names that programs linked before glibc 2.33 use; version 0 or 1 is the only layout here. */
+#define OLD_STAT(name, proto, real, raw)                                                           \
+	EXPORT int name proto;                                                                     \
+	EXPORT int name proto                                                                      \
+	{                                                                                          \
+		if ((unsigned int)ver > 1)                                                         \
+			return errno_ret(-EINVAL);                                                 \
+		return errno_ret(task_here() ? (real) : (raw));                                    \
+	}
+OLD_STAT(__xstat, (int ver, const char *path, struct stat *st), hook_stat(path, st),
+	 sys_call(__NR_newfstatat, AT_FDCWD, path, st, 0))
+OLD_STAT(__lxstat, (int ver, const char *path, struct stat *st), hook_lstat(path, st),
+	 sys_call(__NR_newfstatat, AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW))
+OLD_STAT(__fxstat, (int ver, int fd, struct stat *st), hook_fstat(fd, st),
+	 sys_call(__NR_fstat, fd, st))
+OLD_STAT(__fxstatat, (int ver, int dirfd, const char *path, struct stat *st, int flags),
+	 hook_fstatat(dirfd, path, st, flags), sys_call(__NR_newfstatat, dirfd, path, st, flags))
+
+/* Reading a /proc file again from its start shows the present, not the time of the open. */
+static void refresh(int fd)
+{
+	uint64_t mask;
+
+	if (likely(!(READ_ONCE(current->flags) & PF_PROC_READER)))
+		return;
+	block_signals(&mask);
+	proc_refresh(current, fd);
+	restore_signals(&mask);
+}
+
+long hook_lseek(int fd, off_t offset, int whence)
+{
+	if (offset == 0 && whence == SEEK_SET)
+		refresh(fd);
+	return sys_call(__NR_lseek, fd, offset, whence);
+}
+
+long hook_pread(int fd, void *buf, size_t n, off_t offset)
+{
+	if (offset == 0)
+		refresh(fd);
+	return sys_call(__NR_pread64, fd, buf, n, offset);
+}
+
+EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t offset, size_t buflen);
+EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t offset, size_t buflen)
+{
+	if (n > buflen)
+		__chk_fail();
+	if (!task_here())
+		return errno_ret(sys_call(__NR_pread64, fd, buf, n, offset));
+	return errno_ret(hook_pread(fd, buf, n, offset));
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the parts of the preload library share: attachment, real functions, prototypes of hooks. */
+#ifndef PRELOAD_HOOK_H
+#define PRELOAD_HOOK_H
+
+#include <errno.h>
+#include <mqueue.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <grp.h>
+#include <pty.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/fsuid.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <threads.h>
+#include <unistd.h>
+
+#include "emu/kernel/sched.h"
+#include "emu/lib/rawsys.h"
+#include "emu/world/world.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/*
+ * task_here - the calling thread's task. Attaches the process at its first call (a constructor of
+ * another library may be earlier than ours) and a thread that libc made behind our back.
+ * NULL: this process has no world, and every call passes through.
+ */
+struct task_struct *attach(void);
+static inline struct task_struct *task_here(void)
+{
+	return likely(current) ? current : attach();
+}
+
+/* Real functions of libc that a raw system call cannot stand for. Found at attachment. */
+#define NEXT_FUNCTIONS(X)                                                                          \
+	X(fork, pid_t, (void))                                                                     \
+	X(_Fork, pid_t, (void))                                                                    \
+	X(clone, int, (int (*)(void *), void *, int, void *, ...))                                 \
+	X(pthread_create, int,                                                                     \
+	  (pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))                        \
+	X(thrd_create, int, (thrd_t *, thrd_start_t, void *))                                      \
+	X(posix_spawn, int,                                                                        \
+	  (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,   \
+	   char *const[], char *const[]))                                                          \
+	X(posix_spawnp, int,                                                                       \
+	  (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,   \
+	   char *const[], char *const[]))                                                          \
+	X(wait4, pid_t, (pid_t, int *, int, struct rusage *))                                      \
+	X(waitid, int, (idtype_t, id_t, siginfo_t *, int))                                         \
+	X(openat, int, (int, const char *, int, ...))                                              \
+	X(fopen, FILE *, (const char *, const char *))                                             \
+	X(freopen, FILE *, (const char *, const char *, FILE *))                                   \
+	X(fclose, int, (FILE *))                                                                   \
+	X(brk, int, (void *))                                                                      \
+	X(sbrk, void *, (intptr_t))                                                                \
+	X(sysconf, long, (int))                                                                    \
+	X(getauxval, unsigned long, (unsigned long))
+
+#define X(name, type, proto) extern type(*next_##name) proto;
+NEXT_FUNCTIONS(X)
+#undef X
+
+/* find_next - the next definition of @name after ours. Ends the process if there is none. */
+void *find_next(const char *name);
+
+/* errno_ret - a system call's answer as a C function gives it. */
+static inline long errno_ret(long r)
+{
+	if (SYS_ERR(r)) {
+		errno = -r;
+		return -1;
+	}
+	return r;
+}
+
+/* block_signals, restore_signals - around changes that a handler must not see half done. */
+static inline void block_signals(uint64_t *old)
+{
+	uint64_t all = ~0ull;
+
+	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, &all, old, sizeof(all));
+}
+
+static inline void restore_signals(const uint64_t *old)
+{
+	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, old, NULL, sizeof(*old));
+}
+
+/* host_collision - the model allowed what the host then refused. */
+static inline void host_collision(void)
+{
+	atomic64_inc(&world->counts.host_collisions);
+}
+
+/* Parts of one hook that another needs. */
+struct new_task {
+	struct task_struct *t;
+	uint32_t ref;
+};
+int new_task(struct new_task *n, uint64_t clone_flags, const char *call);
+void new_task_failed(const struct new_task *n, int err);
+void child_starts(const struct new_task *n);
+void reaped(pid_t pid);
+char *const *exec_environ(void);
+
+/* The hooks that have no entry of type SYS or FUN in names.def, or another prototype there. */
+#define SYS(name, type, proto, args) long hook_##name proto;
+#define FUN(name, type, proto, args) type hook_##name proto;
+#define HAND(name)
+#define ALIAS(name, target)
+#define CALL(number, call)
+#define LEFT(name, reason)
+#include "preload/names.def"
+#undef SYS
+#undef FUN
+#undef HAND
+#undef ALIAS
+#undef CALL
+#undef LEFT
+
+long hook_sys_wait4(pid_t pid, int *status, int options, struct rusage *usage);
+long hook_sys_waitid(int type, id_t id, siginfo_t *info, int options, struct rusage *usage);
+long hook_sys_setuid(uid_t uid);
+long hook_sys_setreuid(uid_t ruid, uid_t euid);
+long hook_sys_setresuid(uid_t ruid, uid_t euid, uid_t suid);
+long hook_sys_setgid(gid_t gid);
+long hook_sys_setregid(gid_t rgid, gid_t egid);
+long hook_sys_setresgid(gid_t rgid, gid_t egid, gid_t sgid);
+long hook_sys_setgroups(long n, const gid_t *list);
+long hook_prctl(int option, unsigned long a2, unsigned long a3, unsigned long a4, unsigned long a5);
+long hook_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr);
+long hook_sys_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr);
+long hook_sys_mq_unlink(const char *name);
+long hook_mremap(void *old, size_t old_len, size_t new_len, int flags, void *new_addr);
+long hook_brk_sys(void *addr);
+int hook_open(const char *path, int oflag, mode_t mode);
+int hook_openat(int dirfd, const char *path, int oflag, mode_t mode);
+long hook_sys_open(const char *path, int oflag, mode_t mode);
+long hook_sys_openat(int dirfd, const char *path, int oflag, mode_t mode);
+
+#endif

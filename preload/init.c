@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Attachment: finding the world and the own task again, and the real functions. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/fs/exec.h"
+#include "emu/kernel/teardown.h"
+#include "emu/lib/step.h"
+#include "emu/world/handover.h"
+#include "preload/hook.h"
+#include "preload/thread.h"
+
+#define X(name, type, proto) type(*next_##name) proto;
+NEXT_FUNCTIONS(X)
+#undef X
+
+/* 0 = not tried, 1 = being tried or done. Owner: the first thread of the process. */
+static int tried;
+
+void *find_next(const char *name)
+{
+	void *p = dlsym(RTLD_NEXT, name);
+
+	if (!p)
+		abort();
+	return p;
+}
+
+static void find_real_functions(void)
+{
+#define X(name, type, proto) next_##name = (type(*) proto)find_next(#name);
+	NEXT_FUNCTIONS(X)
+#undef X
+}
+
+/* By its path, else from the launcher: after chroot or under a private /dev/shm the path is gone. */
+static int open_world(const char *path)
+{
+	int fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0), ret = -ENOENT;
+
+	if (fd >= 0) {
+		ret = world_map(fd);
+		sys_close(fd);
+	}
+	if (!ret)
+		return 0;
+	fd = handover_request(path, HANDOVER_WORLD);
+	if (fd < 0)
+		return fd;
+	ret = world_map(fd);
+	sys_close(fd);
+	return ret;
+}
+
+/* The slot that the maker of this program named, if it really is ours. */
+static struct task_struct *named_task(int pid)
+{
+	const char *v = getenv("KPEMU_TASK");
+	struct task_struct *t;
+	uint32_t idx, gen;
+	uint64_t w;
+
+	if (!v || !exec_parse_task(v, &idx, &gen))
+		return NULL;
+	t = table_slot(TABLE_TASK, idx);
+	if (!t)
+		return NULL;
+	w = READ_ONCE(t->slot);
+	if (slot_gen(w) != gen)
+		return NULL;
+	if (slot_state(w) == SLOT_NEW && !(t->flags & PF_PIDNS))
+		task_born(t, slot_ref(idx, w), pid, pid);
+	if (t->flags & PF_PIDNS)
+		return t;
+	return slot_state(READ_ONCE(t->slot)) == SLOT_LIVE && t->tgid == pid ? t : NULL;
+}
+
+static struct task_struct *find_task(int pid)
+{
+	struct task_struct *t = named_task(pid);
+
+	if (!t)
+		t = find_task_by_vpid(pid);
+	if (t && !task_gone(t))
+		return t;
+	return task_adopt(find_task_by_vpid(sys_call(__NR_getppid)), pid, pid);
+}
+
+static void attach_process(void)
+{
+	const char *path = getenv("KPEMU_WORLD");
+	int pid = sys_call(__NR_getpid);
+
+#ifdef KPEMU_KILL_STEPS
+	if (getenv("KPEMU_KILL_AT"))
+		kill_at = atol(getenv("KPEMU_KILL_AT"));
+#endif
+	if (!path || open_world(path))
+		return;
+	if (READ_ONCE(world->state) == WORLD_ENDING) {
+		world_unmap();
+		return;
+	}
+	find_real_functions();
+	current = find_task(pid);
+	if (current)
+		current = begin_new_exec(current);
+	if (!current) {
+		world_unmap();
+		return;
+	}
+	thread_exit_init();
+}
+
+struct task_struct *attach(void)
+{
+	int saved = errno;
+	uint64_t old;
+
+	if (!tried) {
+		tried = 1;
+		block_signals(&old);
+		attach_process();
+		restore_signals(&old);
+	} else if (world) {
+		thread_adopt();
+	}
+	errno = saved;
+	return current;
+}
+
+__attribute__((constructor(101))) static void preload_init(void)
+{
+	task_here();
+}
+
+void last_task_out(void)
+{
+	uint64_t old;
+
+	/* As a rule the launcher does it; if it was killed, whoever leaves last. */
+	if (!current || sys_call(__NR_kill, world->launcher_pid, 0) != -ESRCH)
+		return;
+	block_signals(&old);
+	world_teardown();
+	restore_signals(&old);
+}
+
+__attribute__((destructor)) static void preload_fini(void)
+{
+	last_task_out();
+}

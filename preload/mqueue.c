@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Message queues: libc's rules for names, then the model's call. */
+#include <fcntl.h>
+#include <stdarg.h>
+
+#include "emu/ipc/mqueue.h"
+#include "preload/hook.h"
+
+long hook_sys_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr)
+{
+	struct refusal why = { 0 };
+	uint64_t mask;
+	long ret;
+
+	if (!name)
+		return -EFAULT;
+	block_signals(&mask);
+	ret = do_mq_open(current, name, oflag, mode, attr, &why);
+	restore_signals(&mask);
+	refusal_log(&why, "mq_open");
+	return ret;
+}
+
+long hook_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr)
+{
+	return name[0] != '/' ? -EINVAL : hook_sys_mq_open(name + 1, oflag, mode, attr);
+}
+
+EXPORT mqd_t mq_open(const char *name, int oflag, ...)
+{
+	const struct mq_attr *attr = NULL;
+	mode_t mode = 0;
+	va_list ap;
+
+	if (oflag & O_CREAT) {
+		va_start(ap, oflag);
+		mode = va_arg(ap, mode_t);
+		attr = va_arg(ap, struct mq_attr *);
+		va_end(ap);
+	}
+	if (task_here())
+		return errno_ret(hook_mq_open(name, oflag, mode, attr));
+	if (name[0] != '/')
+		return errno_ret(-EINVAL);
+	return errno_ret(sys_call(__NR_mq_open, name + 1, oflag, mode, attr));
+}
+
+long hook___mq_open_2(const char *name, int oflag)
+{
+	return hook_mq_open(name, oflag, 0, NULL);
+}
+
+long hook_sys_mq_unlink(const char *name)
+{
+	uint64_t mask;
+	long ret;
+
+	if (!name)
+		return -EFAULT;
+	block_signals(&mask);
+	ret = do_mq_unlink(current, name);
+	restore_signals(&mask);
+	return ret;
+}
+
+/* The directory's EPERM is EACCES in libc, as POSIX wants it. */
+long hook_mq_unlink(const char *name)
+{
+	long ret = name[0] != '/' ? -EINVAL : hook_sys_mq_unlink(name + 1);
+
+	return ret == -EPERM ? -EACCES : ret;
+}
+
+long hook_mq_close(mqd_t mqdes)
+{
+	long ret = sys_call(__NR_close, mqdes);
+	uint64_t mask;
+
+	if (!ret && READ_ONCE(world->mq_unlinked)) {
+		block_signals(&mask);
+		mqueue_reap_unlinked(current);
+		restore_signals(&mask);
+	}
+	return ret;
+}
+
+long hook_mq_setattr(mqd_t mqdes, const struct mq_attr *new, struct mq_attr *old)
+{
+	return do_mq_getsetattr(mqdes, new, old);
+}
+
+long hook_mq_getattr(mqd_t mqdes, struct mq_attr *attr)
+{
+	return do_mq_getsetattr(mqdes, NULL, attr);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Threads: made through ours, seen to end by a thread-specific value's destructor. */
+#include <limits.h>
+#include <linux/sched.h>
+#include <pty.h>
+#include <utmp.h>
+
+#include "preload/hook.h"
+#include "preload/thread.h"
+
+#define THREAD_FLAGS                                                                               \
+	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |        \
+	 CLONE_SETTLS)
+
+/* Its value in a thread is that thread's task. have_exit_key: 0 = no key could be had. */
+static pthread_key_t exit_key;
+static int have_exit_key;
+
+static __thread int exit_rounds;
+
+/*
+ * Destructors of the program may still create threads or lock memory, so ours sets its value again
+ * until the last round that libc makes, and lets go only then. Later calls of this thread count as
+ * its leader's.
+ */
+static void thread_exits(void *task)
+{
+	struct task_struct *t = task, *leader = task_leader(t);
+	uint64_t mask;
+
+	if (++exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+		pthread_setspecific(exit_key, t);
+		return;
+	}
+	block_signals(&mask);
+	exit_thread(t);
+	current = leader;
+	restore_signals(&mask);
+}
+
+void thread_exit_init(void)
+{
+	have_exit_key = !pthread_key_create(&exit_key, thread_exits);
+}
+
+static void see_exit(struct task_struct *t)
+{
+	if (have_exit_key && t)
+		pthread_setspecific(exit_key, t);
+}
+
+void thread_adopt(void)
+{
+	int pid = sys_call(__NR_gettid), tgid = sys_call(__NR_getpid);
+	uint64_t mask;
+
+	block_signals(&mask);
+	current = find_task_by_vpid(pid);
+	if (!current)
+		current = task_adopt(NULL, pid, tgid);
+	if (pid != tgid)
+		see_exit(current);
+	restore_signals(&mask);
+}
+
+static void thread_starts(struct task_struct *t)
+{
+	struct new_task n = { t, task_ref(t) };
+	uint64_t mask;
+
+	block_signals(&mask);
+	child_starts(&n);
+	see_exit(current);
+	restore_signals(&mask);
+}
+
+static void *start_pthread(void *arg)
+{
+	struct task_struct *t = arg;
+	void *(*start)(void *) = (void *(*)(void *))t->start_fn;
+	void *start_arg = (void *)t->start_arg;
+
+	thread_starts(t);
+	return start(start_arg);
+}
+
+static int start_thrd(void *arg)
+{
+	struct task_struct *t = arg;
+	thrd_start_t start = (thrd_start_t)t->start_fn;
+	void *start_arg = (void *)t->start_arg;
+
+	thread_starts(t);
+	return start(start_arg);
+}
+
+static int new_thread(struct new_task *n, const void *start, void *arg, const char *call)
+{
+	uint64_t mask;
+	int err;
+
+	block_signals(&mask);
+	err = new_task(n, THREAD_FLAGS, call);
+	if (!err) {
+		n->t->start_fn = (uint64_t)start;
+		n->t->start_arg = (uint64_t)arg;
+	}
+	restore_signals(&mask);
+	return err;
+}
+
+static void thread_failed(const struct new_task *n, int err)
+{
+	uint64_t mask;
+
+	block_signals(&mask);
+	new_task_failed(n, err);
+	restore_signals(&mask);
+}
+
+int hook_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+			void *arg)
+{
+	struct new_task n;
+	int err = new_thread(&n, (const void *)start, arg, "pthread_create");
+
+	if (err)
+		return -err;
+	err = next_pthread_create(thread, attr, start_pthread, n.t);
+	if (err)
+		thread_failed(&n, err);
+	return err;
+}
+
+int hook_thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
+{
+	struct new_task n;
+	int err = new_thread(&n, (const void *)start, arg, "thrd_create");
+
+	/* thrd_create(3) has no word for EAGAIN: as libc, anything but ENOMEM is an error */
+	if (err)
+		return err == -ENOMEM ? thrd_nomem : thrd_error;
+	err = next_thrd_create(thread, start_thrd, n.t);
+	if (err != thrd_success)
+		thread_failed(&n, EAGAIN);
+	return err;
+}
+
+pid_t hook_forkpty(int *amaster, char *name, const struct termios *termp,
+		   const struct winsize *winp)
+{
+	int master, terminal;
+	pid_t pid;
+
+	if (openpty(&master, &terminal, name, termp, winp) < 0)
+		return -1;
+	pid = hook_fork();
+	if (pid == 0) {
+		sys_close(master);
+		if (login_tty(terminal) < 0)
+			sys_call(__NR_exit_group, 1);
+		return 0;
+	}
+	sys_close(terminal);
+	if (pid < 0)
+		sys_close(master);
+	else
+		*amaster = master;
+	return pid;
+}
