@@ -10,7 +10,7 @@
 #include "emu/mm/vma.h"
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -248,8 +248,7 @@ static bool is_own(const struct vma *vma)
 
 	if (vma->start < start + world->size && vma->end > start)
 		return true;
-	return vma->start >= (uintptr_t)__ehdr_start &&
-	       vma->end <= PAGE_ALIGN((uintptr_t)_end);
+	return vma->start >= (uintptr_t)__ehdr_start && vma->end <= PAGE_ALIGN((uintptr_t)_end);
 }
 
 static int add_vma(const struct vma *vma, void *arg)

@@ -104,7 +104,7 @@ static void shm(struct fact *f)
 	size = (uint64_t)fs.f_blocks * fs.f_bsize / 1024;
 	avail = (uint64_t)fs.f_bavail * fs.f_bsize / 1024;
 	if (fs.f_type != TMPFS_MAGIC)
-		set(f, FATAL, "not a tmpfs");
+		set(f, FALLS_BACK, "not a tmpfs: worlds are written to a disk");
 	else if (access(WORLD_DIR, W_OK))
 		set(f, FATAL, "not writable");
 	else if (!fs.f_blocks)

@@ -81,7 +81,7 @@ static int find_program(struct launch *l)
 	if (!err)
 		return 0;
 	cmd_error("%s: %s", l->argv[0], strerror(-err));
-	return err == -ENOENT || err == -ENOTDIR ? CMD_NOT_FOUND : CMD_CANNOT_EXEC;
+	return err == -ENOENT ? CMD_NOT_FOUND : CMD_CANNOT_EXEC;
 }
 
 static int check_kind(struct launch *l)

@@ -208,10 +208,19 @@ static bool is_name(const char *name, size_t len, const char *path)
 	return path && len && !strncmp(name, path, len) && !path[len];
 }
 
-/* Is the name that of our library, by the launcher's path of it or by @preload? */
+/* A descriptor lasts for one exec: the one in an old list was handed over for an earlier exec. */
+static bool is_descriptor(const char *name, size_t len)
+{
+	const size_t n = strlen("/proc/self/fd/");
+
+	return len > n && !strncmp(name, "/proc/self/fd/", n) &&
+	       strspn(name + n, "0123456789") >= len - n;
+}
+
+/* Is the name that of our library: @preload, the launcher's path of it, or a descriptor? */
 static bool is_ours(const char *name, size_t len, const char *preload)
 {
-	if (is_name(name, len, preload))
+	if (is_name(name, len, preload) || is_descriptor(name, len))
 		return true;
 	return len < sizeof(world->preload_path) && is_name(name, len, world->preload_path);
 }

@@ -48,8 +48,10 @@ size_t exec_env_count(char *const *envp);
  * will find it; NULL leaves ours out (a program that cannot load it).
  *
  * Of several LD_PRELOAD entries ld.so obeys the last: that one is put right, the others stay. A
- * list that names @preload anywhere is left as it is; the launcher's path of the library is taken
- * out where it is not the one asked for. Entries that are right are handed on, not copied.
+ * list that names @preload anywhere is left as it is; the launcher's path of the library and any
+ * /proc/self/fd/N (left from an earlier handover) are taken out where they are not the one asked
+ * for. Entries that are right are handed on, not copied.
+ *
  * 0, or -E2BIG if the program's own LD_PRELOAD is too long for the scratch (@out is then
  * undefined). Async-signal-safe; stores nothing but @scratch and @out.
  */

@@ -324,14 +324,25 @@ static int open_real(const struct task_struct *t, const struct proc_target *targ
 	return sys_open(path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-/* The target's task; the process's any other one while the world does not know its leader. */
-static struct task_struct *target_task(struct task_struct *t, const struct proc_target *target)
+/*
+ * The task that @t means by @pid, a number of the world. The reader stands in for its process
+ * while the world does not know the leader. Somebody else's task is looked at closely: its number
+ * may belong to a process outside by now, or be one of another pid namespace.
+ */
+static struct task_struct *find_task(struct task_struct *t, int32_t pid)
 {
-	struct task_struct *p = find_task_by_vpid(target->tid);
+	struct task_struct *p;
 
-	if (!p && target->tid == t->tgid)
-		p = t;
-	return p && READ_ONCE(p->tgid) == target->tgid ? p : NULL;
+	if (pid == t->pid)
+		return t;
+	if (pid == t->tgid)
+		return task_leader(t);
+	if (READ_ONCE(t->flags) & PF_PIDNS)
+		return NULL;
+	p = find_task_by_vpid(pid);
+	if (p && READ_ONCE(p->tgid) != t->tgid && (READ_ONCE(p->flags) & PF_PIDNS || task_gone(p)))
+		return NULL;
+	return p;
 }
 
 /* Is the slot of @t still what it was at @word? If not, the lines may tell of another task. */
@@ -349,8 +360,8 @@ static long make_text(struct task_struct *t, const struct proc_target *target, i
 	uint64_t word;
 	long err;
 
-	x.task = target_task(t, target);
-	if (!x.task)
+	x.task = find_task(t, target->tid);
+	if (!x.task || READ_ONCE(x.task->tgid) != target->tgid)
 		return -ESRCH;
 	word = READ_ONCE(x.task->slot);
 	x.in = open_real(t, target);
@@ -470,6 +481,20 @@ static void mark_reader(struct task_struct *t)
 		fetch_or(&t->flags, PF_PROC_READER);
 }
 
+/* Any thread of the process may read on: all of them are told to look closer. */
+static void mark_readers(struct task_struct *t)
+{
+	struct mm_struct *mm = task_mm(t);
+	struct task_struct *p;
+
+	mark_reader(t);
+	if (!mm || !(READ_ONCE(mm->flags) & MM_SHARED))
+		return;
+	for_each_task(i, p)
+		if (READ_ONCE(p->tgid) == t->tgid)
+			mark_reader(p);
+}
+
 /* The snapshot comes first: programs count on getting the lowest free descriptor. */
 int proc_open(struct task_struct *t, const struct proc_target *target, int oflag)
 {
@@ -483,8 +508,7 @@ int proc_open(struct task_struct *t, const struct proc_target *target, int oflag
 		sys_close(fd);
 		return err;
 	}
-	mark_reader(t);
-	mark_reader(task_leader(t));
+	mark_readers(t);
 	return fd;
 }
 
@@ -578,19 +602,6 @@ static bool real_path(int dirfd, const char *path, char *buf, size_t size)
 	return n > 0;
 }
 
-/*
- * Somebody else's task is looked at closely: its number may belong to a process outside by now.
- * The reader stands in for its process while the world does not know the leader.
- */
-static struct task_struct *find_task(struct task_struct *t, int32_t pid)
-{
-	struct task_struct *p = find_task_by_vpid(pid);
-
-	if (!p && pid == t->tgid)
-		return t;
-	return p && READ_ONCE(p->tgid) != t->tgid && task_gone(p) ? NULL : p;
-}
-
 /* The task whose directory @path is; NULL if it is not of the world. */
 static struct task_struct *path_task(struct task_struct *t, const struct proc_path *path)
 {
@@ -631,8 +642,11 @@ struct task_struct *proc_task_dir(struct task_struct *t, int dirfd, const char *
 {
 	struct proc_path parsed;
 	char name[128];
+	struct stat st;
 
-	if (!t || !path || !real_path(dirfd, path, name, sizeof(name)))
+	if (!t || !path || sys_call(__NR_newfstatat, dirfd, path, &st, AT_EMPTY_PATH))
+		return NULL;
+	if (!proc_maybe(st.st_blksize) || !real_path(dirfd, path, name, sizeof(name)))
 		return NULL;
 	return parse_path(t, name, &parsed) ? path_task(t, &parsed) : NULL;
 }

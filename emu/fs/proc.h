@@ -38,17 +38,24 @@ _Bool proc_resolve(struct task_struct *t, int dirfd, const char *path, struct pr
  * belong to the task's emulated effective ids: that task (of PID/task/TID the thread), else NULL.
  *
  * Links are followed: exe, cwd and the entries of fd are what they lead to, so NULL as a rule. An
- * empty @path is @dirfd itself. Costs three system calls every time: ask only about what was seen
- * to be on procfs. Async-signal-safe.
+ * empty @path is @dirfd itself. Costs system calls every time: whoever has a stat of the file asks
+ * proc_maybe() first, which also keeps links into /proc apart from what they lead to.
+ * Async-signal-safe.
  */
 struct task_struct *proc_task_dir(struct task_struct *t, int dirfd, const char *path);
+
+/* proc_maybe - can a file of this st_blksize be on procfs? Hardly any other has blocks of 1 KiB. */
+static inline _Bool proc_maybe(uint64_t st_blksize)
+{
+	return st_blksize == 1024;
+}
 
 /*
  * proc_open - a snapshot of the emulated file as a fresh descriptor positioned at its start.
  *
  * @oflag: only O_CLOEXEC counts. It is the lowest free descriptor, as of any open. It carries its
- * own identity, proc_refresh() finds it again after dup, fork and exec; @t and its leader are
- * marked PF_PROC_READER. Returns the descriptor or -errno: that of memfd_create, of opening and
+ * own identity, proc_refresh() finds it again after dup, fork and exec; @t and the other
+ * threads of its process are marked PF_PROC_READER. Returns the descriptor or -errno: that of memfd_create, of opening and
  * reading the real file (-ENOENT, -ESRCH), -ESRCH if the task has left the world. Callers block
  * signals (reap_dead() may run). Async-signal-safe.
  */

@@ -17,8 +17,8 @@
  * A page belongs to the mm by the owner in its descriptor, not by the entry that leads to it:
  * one that was lost by a death between allocation and insertion is freed with the others.
  */
-#define LEAF_SHIFT 15 /* pages per leaf */
-#define WORD_BITS 64
+#define LEAF_SHIFT  15 /* pages per leaf */
+#define WORD_BITS   64
 #define DIR_ENTRIES 512
 #define MANY_LEAVES 64 /* a range of more than these is done by looking at the leaves there are */
 

@@ -16,10 +16,10 @@ struct mm_struct;
  * One leaf covers 128 MiB of addresses; MM_DIRS full directories cover 512 GiB of locked ranges.
  * A range that needs more, or a world without free pages, is -ENOMEM.
  */
-#define PAGE_SHIFT 12
-#define PAGE_SIZE (1ull << PAGE_SHIFT)
+#define PAGE_SHIFT        12
+#define PAGE_SIZE         (1ull << PAGE_SHIFT)
 #define PAGE_ALIGN(bytes) (((bytes) + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1))
-#define LOCKMAP_END (1ull << (64 - PAGE_SHIFT)) /* above every page number */
+#define LOCKMAP_END       (1ull << (64 - PAGE_SHIFT)) /* above every page number */
 
 /* What lockmap_clear() took away, as far as it lies within 4096 pages. */
 #define LOCKMAP_UNDO_WORDS 64

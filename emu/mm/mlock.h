@@ -14,23 +14,23 @@ struct lockmap_undo;
 struct task_struct;
 
 enum {
-	MM_SHARED = 1 << 0,	  /* more than one task has used it: look before freeing */
+	MM_SHARED = 1 << 0, /* more than one task has used it: look before freeing */
 	MM_HOST_REFUSED = 1 << 1, /* the host did not lock all that the model says is locked */
-	MM_HOST_FUTURE = 1 << 2,  /* the host's own MCL_FUTURE is set */
-	MM_MAP = 1 << 3,	  /* pages of the map may exist: mm_free() looks for them */
+	MM_HOST_FUTURE = 1 << 2, /* the host's own MCL_FUTURE is set */
+	MM_MAP = 1 << 3, /* pages of the map may exist: mm_free() looks for them */
 };
 
-#define MM_DIRS 8
+#define MM_DIRS     8
 #define MM_UPDATERS 14
 
 struct mm_struct {
 	uint64_t slot;
 	atomic64_t locked_vm; /* pages */
-	uint32_t def_flags;   /* MCL_FUTURE | MCL_ONFAULT in force, else 0 */
-	uint32_t flags;	      /* MM_* */
+	uint32_t def_flags; /* MCL_FUTURE | MCL_ONFAULT in force, else 0 */
+	uint32_t flags; /* MM_* */
 	uint32_t dir[MM_DIRS]; /* pages of the locked-page map: index + 1; 0 = none */
-	uint32_t gate;	       /* task that reconciles alone; 0 = open */
-	uint32_t forced;       /* updates that went through a closed gate */
+	uint32_t gate; /* task that reconciles alone; 0 = open */
+	uint32_t forced; /* updates that went through a closed gate */
 	uint32_t updater[MM_UPDATERS]; /* tasks inside a call that changes the account; 0 = free */
 	uint8_t reserved[128 - 32 - 4 * MM_DIRS - 4 * MM_UPDATERS];
 };
@@ -65,10 +65,10 @@ static inline bool mm_idle(const struct mm_struct *mm)
 struct mlock_op {
 	struct task_struct *task;
 	struct mm_struct *mm;
-	int updater;	    /* index of our entry; -1 = none */
+	int updater; /* index of our entry; -1 = none */
 	uint64_t first, end; /* pages asked for (mlock_charge()) */
-	uint64_t first_new;  /* the first of them that was not locked */
-	int64_t charged;    /* pages in locked_vm that no bit stands for yet */
+	uint64_t first_new; /* the first of them that was not locked */
+	int64_t charged; /* pages in locked_vm that no bit stands for yet */
 };
 
 void mlock_begin(struct mlock_op *op, struct task_struct *t, struct mm_struct *mm);

@@ -7,7 +7,7 @@
 #include "emu/mm/vma.h"
 
 /* thread-self: once the first thread has left, /proc/self has no mappings although we do. */
-#define MAPS_PATH "/proc/thread-self/maps"
+#define MAPS_PATH  "/proc/thread-self/maps"
 #define SMAPS_PATH "/proc/thread-self/smaps"
 
 #define LINE_MAX_KEPT 192 /* bytes kept of a line: more than addresses and flags need */
@@ -59,13 +59,16 @@ static const char *parse_hex(const char *p, uint64_t *value)
 /* "7f12ab000000-7f12ab021000 rw-p ..."; every other line starts with a capital letter. */
 static bool parse_header(const char *line, struct vma *vma)
 {
-	const char *p = parse_hex(line, &vma->start);
+	uint64_t start, end;
+	const char *p = parse_hex(line, &start);
 
 	if (p == line || *p != '-')
 		return false;
-	p = parse_hex(p + 1, &vma->end);
+	p = parse_hex(p + 1, &end);
 	if (*p != ' ' || strlen(p) < 5)
 		return false;
+	vma->start = start;
+	vma->end = end;
 	vma->read = p[1] == 'r';
 	vma->write = p[2] == 'w';
 	vma->exec = p[3] == 'x';
@@ -104,7 +107,8 @@ static bool parse_flags(const char *line, struct vma *vma)
 
 int vma_walk(bool flags, int (*fn)(const struct vma *vma, void *arg), void *arg)
 {
-	struct reader r = { .fd = sys_open(flags ? SMAPS_PATH : MAPS_PATH, O_RDONLY | O_CLOEXEC, 0) };
+	struct reader r = { .fd = sys_open(flags ? SMAPS_PATH : MAPS_PATH, O_RDONLY | O_CLOEXEC,
+					   0) };
 	char line[LINE_MAX_KEPT];
 	struct vma vma = { 0 };
 	int n = 0, err;

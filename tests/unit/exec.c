@@ -426,9 +426,17 @@ Test(exec, env_preload_lists)
 Test(exec, env_preload_by_another_path)
 {
 	char *envp[] = { "LD_PRELOAD=a.so:" LIBRARY ":b.so", NULL };
+	char *again[] = { "LD_PRELOAD=/proc/self/fd/9:a.so:/proc/self/fd/x:/proc/self/fd/", NULL };
 
 	cr_expect_eq(make_env(envp, "/proc/self/fd/9"), 0);
 	cr_expect_str_eq(out[0], "LD_PRELOAD=/proc/self/fd/9:a.so:b.so");
+	/* A descriptor does not last: the next exec has another one, or the path again. */
+	cr_expect_eq(make_env(again, "/proc/self/fd/9"), 0);
+	cr_expect_eq(out[0], again[0]);
+	cr_expect_eq(make_env(again, "/proc/self/fd/12"), 0);
+	cr_expect_str_eq(out[0], "LD_PRELOAD=/proc/self/fd/12:a.so:/proc/self/fd/x:/proc/self/fd/");
+	cr_expect_eq(make_env(again, LIBRARY), 0);
+	cr_expect_str_eq(out[0], "LD_PRELOAD=" LIBRARY ":a.so:/proc/self/fd/x:/proc/self/fd/");
 }
 
 Test(exec, env_without_our_library)

@@ -239,6 +239,9 @@ Test(proc, status_of_a_thread)
 	cr_assert(proc_resolve(leader, AT_FDCWD, path, &target));
 	cr_expect(target.tgid == getpid() && target.tid == c.tid);
 
+	/* A descriptor is every thread's: all look closer from now on. */
+	cr_expect(t->flags & PF_PROC_READER);
+
 	/* Limits are the process's, whichever thread is looked at. */
 	leader->rlim[UCOUNT_RLIMIT_NPROC] = (struct rlim){ 3, 4 };
 	target = (struct proc_target){ PROC_LIMITS, getpid(), c.tid };
@@ -793,6 +796,20 @@ Test(proc, resolve_in_another_pid_namespace)
 	cr_expect_not(proc_resolve(current, AT_FDCWD, "/proc/999999999/status", &target));
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", getpid(), getppid());
 	cr_expect_not(proc_resolve(current, AT_FDCWD, path, &target));
+}
+
+Test(proc, resolve_task_of_another_pid_namespace)
+{
+	pid_t pid = stopped_child();
+	struct task_struct *t = task_adopt(current, pid, pid);
+	char path[64];
+
+	cr_assert_not_null(t);
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	check_path(AT_FDCWD, path, 1);
+	t->flags |= PF_PIDNS; /* it may be a number that only that namespace knows */
+	check_path(AT_FDCWD, path, 0);
+	end_child(pid);
 }
 
 Test(proc, refresh_shows_the_present)
