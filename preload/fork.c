@@ -38,8 +38,11 @@ void child_starts(const struct new_task *n)
 	int pid = sys_call(__NR_gettid), tgid = sys_call(__NR_getpid);
 
 	current = n->t;
-	if (READ_ONCE(n->t->flags) & PF_PIDNS)
-		return; /* our own number means nothing outside: the parent knows it */
+	if (tgid == 1) {
+		/* First of a pid namespace: the parent knows the number that we have outside. */
+		fetch_or(&n->t->flags, PF_PIDNS | PF_PIDNS_INIT);
+		return;
+	}
 	if (task_born(n->t, n->ref, pid, tgid))
 		return;
 	/* The parent was killed, and somebody took the slot back before we came to run. */
@@ -156,7 +159,7 @@ void clone_child(uint32_t ref)
 	if (!t || !shares_tls(t->start_flags) || (t->start_flags & CLONE_VFORK)) {
 		if (t)
 			child_starts(&n);
-	} else if (!(t->flags & PF_PIDNS)) {
+	} else {
 		task_born(t, ref, sys_call(__NR_gettid), sys_call(__NR_getpid));
 	}
 	restore_signals(&mask);
@@ -171,6 +174,7 @@ long clone_parent(uint32_t ref, long ret)
 	if (!ref)
 		return errno_ret(ret);
 	block_signals(&mask);
+	/* A vfork child had `current` meanwhile. */
 	self = find_task_by_vpid(sys_call(__NR_gettid));
 	if (self)
 		current = self;

@@ -70,10 +70,10 @@ static struct task_struct *named_task(int pid)
 	w = READ_ONCE(t->slot);
 	if (slot_gen(w) != gen)
 		return NULL;
-	if (slot_state(w) == SLOT_NEW && !(t->flags & PF_PIDNS))
+	if (pid == 1)
+		return t; /* its number is the maker's to tell */
+	if (slot_state(w) == SLOT_NEW)
 		task_born(t, slot_ref(idx, w), pid, pid);
-	if (t->flags & PF_PIDNS)
-		return t;
 	return slot_state(READ_ONCE(t->slot)) == SLOT_LIVE && t->tgid == pid ? t : NULL;
 }
 

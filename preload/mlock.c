@@ -444,27 +444,28 @@ static long mmap_locked(struct mm_struct *mm, const struct mmap_args *a)
 	return ret;
 }
 
-/* The checks that the kernel makes before the limit's. */
-static bool mmap_args_bad(const struct mmap_args *a)
+/* What the kernel finds wrong before it looks at the limit; asked only before a refusal. */
+static long mmap_earlier_error(const struct mmap_args *a)
 {
-	if (!PAGE_ALIGN(a->len))
-		return true;
-	return !(a->flags & MAP_ANONYMOUS) && SYS_ERR(sys_call(__NR_fcntl, a->fd, F_GETFD));
+	if (!(a->flags & MAP_ANONYMOUS) && SYS_ERR(sys_call(__NR_fcntl, a->fd, F_GETFD)))
+		return -EBADF;
+	if ((a->flags & MAP_FIXED) && (uintptr_t)a->addr % PAGE_SIZE)
+		return -EINVAL;
+	return 0;
 }
 
 static long charge_mmap(struct mlock_op *op, const struct mmap_args *a, struct refusal *why)
 {
 	uint64_t pages = page_of(PAGE_ALIGN(a->len));
-	long ret = a->flags & MAP_LOCKED ? can_do_mlock(op, pages, why) : 0;
+	long ret = a->flags & MAP_LOCKED ? can_do_mlock(op, pages, why) : 0, err;
 
 	if (!ret)
 		ret = mlock_future_charge(op, pages, EAGAIN, why);
-	/* A descriptor that is not open comes first; looking costs a call, so only now. */
-	if (ret && mmap_args_bad(a)) {
-		why->err = 0;
-		ret = -EBADF;
-	}
-	return ret;
+	err = ret ? mmap_earlier_error(a) : 0;
+	if (!err)
+		return ret;
+	why->err = 0;
+	return err;
 }
 
 static long do_mmap_locked(struct mlock_op *op, const struct mmap_args *a, struct refusal *why)

@@ -25,13 +25,17 @@ static __thread int exit_rounds;
  */
 static void thread_exits(void *task)
 {
-	struct task_struct *t = task, *leader = task_leader(t);
+	struct task_struct *t = current, *leader;
 	uint64_t mask;
 
 	if (++exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
-		pthread_setspecific(exit_key, t);
+		pthread_setspecific(exit_key, task);
 		return;
 	}
+	/* Not @task: in a child that this thread forked it is the parent's. */
+	if (!t)
+		return;
+	leader = task_leader(t);
 	block_signals(&mask);
 	exit_thread(t);
 	current = leader;

@@ -17,7 +17,7 @@
  * Counters are compared behind closed gates. Objects are looked at while the program changes them:
  * what one look finds odd may only be on its way, so it must be odd in every look.
  */
-#define LOOKS 4
+#define LOOKS         4
 #define LOOK_PAUSE_NS 20000000
 
 /* One look: what is odd goes to @out, one line each. */
@@ -39,8 +39,9 @@ static void check_counter(struct look *l, struct ucounts *uc, enum rlimit_type t
 	err = ucounts_check(uc, type, &counter, &objects);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (err == -EAGAIN)
-		odd(l, "recovery pending: %s of uid %u in namespace %u: a living task is inside an "
-		       "update\n",
+		odd(l,
+		    "recovery pending: %s of uid %u in namespace %u: a living task is inside an "
+		    "update\n",
 		    rlimit_name(type), uc->uid, uc->ns);
 	else if (counter != objects)
 		odd(l, "%s of uid %u in namespace %u: the counter says %ld, its objects %ld\n",
@@ -196,7 +197,7 @@ static int run_check(const struct cmd *cmd, int argc, char **argv)
 }
 
 static const struct cmd_option check_options[] = {
-	CMD_OPTION_WORLD,
+	{ CMD_OPTION_WORLD },
 	{ 0 },
 };
 

@@ -28,7 +28,7 @@ enum {
 
 /* --- errors --- */
 
-/* cmd_error - one line "kpemu: ..." on stderr, its control characters escaped. Returns CMD_ERROR. */
+/* cmd_error - one line "kpemu: ..." on stderr, control characters escaped. Returns CMD_ERROR. */
 int cmd_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* cmd_warn - the same line, for what is not an error. */
@@ -45,7 +45,7 @@ int cmd_flush(void);
 /* One option. @apply gets the command's own struct; 0, or the exit status after its message. */
 struct cmd_option {
 	const char *name;
-	char letter;	 /* 0: none */
+	char letter; /* 0: none */
 	const char *arg; /* what the argument is called in --help; NULL: takes none */
 	const char *help;
 	int (*apply)(void *options, const char *arg);
@@ -56,7 +56,7 @@ struct cmd {
 	const char *usage; /* what follows the options on the first line of --help */
 	const char *summary;
 	const struct cmd_option *options; /* up to one without a name; --help comes by itself */
-	bool takes_program;		  /* operands are PROG ARGS; else there are none */
+	bool takes_program; /* operands are PROG ARGS; else there are none */
 	int (*run)(const struct cmd *cmd, int argc, char **argv);
 };
 
@@ -79,8 +79,8 @@ struct cmd_look {
 int cmd_look_world(void *options, const char *arg);
 int cmd_look_json(void *options, const char *arg);
 int cmd_look_threads(void *options, const char *arg);
-#define CMD_OPTION_WORLD { "world", 0, "NAME", "the world to look at", cmd_look_world }
-#define CMD_OPTION_JSON { "json", 0, NULL, "print JSON", cmd_look_json }
+#define CMD_OPTION_WORLD "world", 0, "NAME", "the world to look at", cmd_look_world
+#define CMD_OPTION_JSON  "json", 0, NULL, "print JSON", cmd_look_json
 
 /* cmd_number - an unsigned decimal of at most @max into *@out; false for anything else. */
 bool cmd_number(const char *s, uint64_t max, uint64_t *out);
@@ -109,7 +109,7 @@ const char *cmd_file_error(int err);
  */
 int cmd_file_lock(int fd);
 
-/* Names in a directory that begin as worlds of a uid do ("kpemu.UID."); the rest of them, sorted. */
+/* What follows "kpemu.UID." in the names in a directory that begin so; sorted. */
 struct cmd_names {
 	char **name;
 	size_t n;
@@ -117,17 +117,17 @@ struct cmd_names {
 int cmd_names_read(struct cmd_names *names, const char *path, unsigned int uid);
 void cmd_names_free(struct cmd_names *names);
 
-/*
- * cmd_attach - map the world open at @fd and become an observer of it (`current`).
- * A world that loses its pages while we read ends the command with one line. 0 or -errno.
- */
+/* cmd_guard - from now on a world that loses its pages ends the command with one line. */
+void cmd_guard(const char *name);
+
+/* cmd_attach - map the world open at @fd, guarded, and become an observer of it. 0 or -errno. */
 int cmd_attach(int fd, const char *name);
 
-/* cmd_catch_damage - return to *@env instead; NULL: end the command again. */
+/* cmd_catch_damage - when the guard strikes, return to *@env instead; NULL: end again. */
 void cmd_catch_damage(sigjmp_buf *env);
 void cmd_detach(void);
 
-/* cmd_reap - release the dead, before anything is shown. */
+/* cmd_reap - release the dead and the queues that nobody holds, before anything is shown. */
 void cmd_reap(void);
 
 /* cmd_world_enter - find the world of a `--world NAME` (or the only one) and attach to it. */
@@ -150,6 +150,9 @@ const char *cmd_printable(char *out, size_t size, const char *s, size_t n);
 /* cmd_json_text - a JSON string of at most @n bytes, whatever the bytes are. */
 json_t *cmd_json_text(const char *s, size_t n);
 
+/* cmd_json_number - set @key of @v to @n. */
+void cmd_json_number(json_t *v, const char *key, int64_t n);
+
 /* cmd_json_print - pretty JSON and a newline on stdout; takes @v. Returns an exit status. */
 int cmd_json_print(json_t *v);
 
@@ -159,14 +162,20 @@ const char *cmd_limit_text(char *buf, size_t size, uint64_t limit);
 /* cmd_kb - pages as kB. */
 int64_t cmd_kb(int64_t pages);
 
-/* cmd_refusal_text - "fork: EAGAIN: nproc limit 5 of uid 1000 reached ...", without "kpemu:". */
+/*
+ * cmd_refusal_text - one line without "kpemu:" and newline: "fork: EAGAIN: nproc limit 5 of uid
+ * 1000 reached ...", or "busybox: static: cannot be entered ..." of an uncovered program.
+ */
 void cmd_refusal_text(FILE *out, const struct refusal_record *rec);
 
-/* cmd_refusals_json - all of them, as an array. */
-json_t *cmd_refusals_json(void);
+/* cmd_is_uncovered - an entry of the table of refusals that is a program, not a refusal? */
+bool cmd_is_uncovered(const struct refusal_record *rec);
 
-#define for_each_refusal(i, rec)                                                                   \
-	for (uint32_t i = 0; ((rec) = table_slot(TABLE_REFUSAL, i)); i++)
+/* cmd_refusals_json, cmd_uncovered_json - the two kinds in that table, as arrays. */
+json_t *cmd_refusals_json(void);
+json_t *cmd_uncovered_json(void);
+
+#define for_each_refusal(i, rec) for (uint32_t i = 0; ((rec) = table_slot(TABLE_REFUSAL, i)); i++)
 
 /* slot_live - is the slot, whose first bytes are its slot word, in use and complete? */
 static inline bool slot_live(const void *slot)

@@ -19,15 +19,15 @@
 #ifndef PAGEMAP_SCAN
 #define PAGEMAP_SCAN _IOC(_IOC_READ | _IOC_WRITE, 'f', 16, 96)
 #endif
-#define TMPFS_MAGIC 0x01021994
-#define MQUEUE_MAGIC 0x19800202
-#define PROC_MAGIC 0x9fa0
+#define TMPFS_MAGIC     0x01021994
+#define MQUEUE_MAGIC    0x19800202
+#define PROC_MAGIC      0x9fa0
 #define WORLD_MIN_BYTES (1024 * 1024) /* what a small program's world takes, generously */
 
 enum verdict {
 	GOOD,
 	FALLS_BACK, /* something else serves */
-	FATAL,	    /* kpemu run does not work */
+	FATAL, /* kpemu run does not work */
 };
 
 struct fact {
@@ -128,8 +128,8 @@ static void ceilings(struct fact *f)
 
 		getrlimit(resources[i], &rl);
 		unlimited &= rl.rlim_max == RLIM_INFINITY;
-		used += snprintf(f->value + used, sizeof(f->value) - used, "%s%s %s",
-				 i ? ", " : "", rlimit_name(rlimit_type_of(resources[i])),
+		used += snprintf(f->value + used, sizeof(f->value) - used, "%s%s %s", i ? ", " : "",
+				 rlimit_name(rlimit_type_of(resources[i])),
 				 cmd_limit_text(text, sizeof(text), rl.rlim_max));
 	}
 	f->verdict = unlimited ? GOOD : FALLS_BACK;
@@ -144,7 +144,8 @@ static void mqueue(struct fact *f)
 		set(f, FALLS_BACK, "not readable");
 		return;
 	}
-	set(f, FALLS_BACK, "msg_max %" PRId64 ", msgsize_max %" PRId64 ", queues_max %" PRId64 ", %s",
+	set(f, FALLS_BACK,
+	    "msg_max %" PRId64 ", msgsize_max %" PRId64 ", queues_max %" PRId64 ", %s",
 	    cmd_sysctl("/proc/sys/fs/mqueue/msg_max", 10),
 	    cmd_sysctl("/proc/sys/fs/mqueue/msgsize_max", 8192), queues,
 	    !statfs("/dev/mqueue", &fs) && fs.f_type == MQUEUE_MAGIC ? "mounted" : "not mounted");
@@ -187,8 +188,9 @@ static void proc(struct fact *f)
 static void userns(struct fact *f)
 {
 	int64_t max = cmd_sysctl("/proc/sys/user/max_user_namespaces", 0);
-	bool unprivileged = cmd_sysctl("/proc/sys/kernel/unprivileged_userns_clone", 1) &&
-			    !cmd_sysctl("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0);
+	bool unprivileged =
+		cmd_sysctl("/proc/sys/kernel/unprivileged_userns_clone", 1) &&
+		!cmd_sysctl("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0);
 
 	if (max <= 0)
 		set(f, FALLS_BACK, "none");
@@ -234,9 +236,11 @@ static const struct question {
 	  "mounted, kpemu gc sees only queues of worlds that are still there",
 	  mqueue },
 	{ "/proc", "proc",
-	  "not mounted: kpemu run needs it; hidepid: only processes of the same user are seen", proc },
+	  "not mounted: kpemu run needs it; hidepid: only processes of the same user are seen",
+	  proc },
 	{ "user namespaces", "user_namespaces",
-	  "emulated user namespaces need no real ones; tests against the kernel are skipped", userns },
+	  "emulated user namespaces need no real ones; tests against the kernel are skipped",
+	  userns },
 	{ "preload library", "preload_library",
 	  "kpemu run needs it beside the executable or in ../lib", preload },
 };

@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include "emu/cmd/cmd.h"
+#include "emu/ipc/mqueue.h"
 #include "emu/kernel/sched.h"
 #include "emu/lib/rawsys.h"
 
-#define LOCK_TRIES 20
+#define LOCK_TRIES    20
 #define LOCK_PAUSE_NS 500000
 
 unsigned int cmd_uid(void)
@@ -165,7 +166,7 @@ void cmd_catch_damage(sigjmp_buf *env)
 	lost_page = env;
 }
 
-static void guard(const char *name)
+void cmd_guard(const char *name)
 {
 	struct sigaction sa = { .sa_handler = on_lost_page };
 
@@ -173,15 +174,25 @@ static void guard(const char *name)
 	sigaction(SIGBUS, &sa, NULL);
 }
 
+/* A copy of a world would answer for tasks and queues that are another's. */
+static bool is_under_own_name(const char *name)
+{
+	return world->uid == cmd_uid() && !strcmp(world->name, name);
+}
+
 int cmd_attach(int fd, const char *name)
 {
 	sigset_t old;
 	int ret;
 
-	guard(name);
+	cmd_guard(name);
 	ret = world_map(fd);
 	if (ret)
 		return ret;
+	if (!is_under_own_name(name)) {
+		world_unmap();
+		return -ENOEXEC;
+	}
 	cmd_block_signals(&old);
 	current = task_observer(cmd_pid());
 	sigprocmask(SIG_SETMASK, &old, NULL);
@@ -210,6 +221,8 @@ void cmd_reap(void)
 	cmd_block_signals(&old);
 	reap_dead(-1);
 	sigprocmask(SIG_SETMASK, &old, NULL);
+	/* This one may wait for a task that is stopped while it holds the lock: ^C must work. */
+	mqueue_reap_unlinked(current);
 }
 
 /* Ours, and a world at least at first sight: neither a stranger's file nor leftover rubbish. */
@@ -239,8 +252,8 @@ static int complain_several(const struct cmd_names *names)
 
 	for (size_t i = 0; i < names->n && used < sizeof(list); i++)
 		if (is_candidate(names->name[i]))
-			used += snprintf(list + used, sizeof(list) - used, "%s%s",
-					 used ? ", " : "", names->name[i]);
+			used += snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
+					 names->name[i]);
 	return cmd_error("several worlds: %s%s; choose one with --world NAME", list,
 			 used < sizeof(list) ? "" : "...");
 }

@@ -12,7 +12,7 @@
 #include "emu/kernel/sched.h"
 #include "emu/kernel/teardown.h"
 
-#define MQUEUE_DIR "/dev/mqueue"
+#define MQUEUE_DIR   "/dev/mqueue"
 #define MQUEUE_MAGIC 0x19800202
 
 /* One file that may be a world. */
@@ -65,12 +65,9 @@ static int remove_world(struct gc *gc, struct candidate *c)
 
 	cmd_block_signals(&old);
 	reap_dead(-1);
-	if (!gc->quiet && !world_has_tasks())
+	if (!gc->quiet && !world_in_use(0))
 		print_queues();
 	err = world_remove(c->fd, 0);
-	/* A world under another name than its own is a copy. */
-	if (err == -ENOENT || err == -ESTALE)
-		err = world_remove_file(c->fd, c->path);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		return err;

@@ -16,7 +16,7 @@
 #include "emu/cmd/run.h"
 #include "emu/kernel/teardown.h"
 
-#define GRACE_LOOKS 5
+#define GRACE_LOOKS    5
 #define GRACE_PAUSE_NS 2000000
 
 /*
@@ -25,14 +25,14 @@
  */
 static const int ignored[] = { SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE };
 static const int forwarded[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT };
-#define NR_IGNORED (sizeof(ignored) / sizeof(*ignored))
+#define NR_IGNORED   (sizeof(ignored) / sizeof(*ignored))
 #define NR_FORWARDED (sizeof(forwarded) / sizeof(*forwarded))
 
 struct launcher {
 	struct launch *launch;
 	struct sigaction was[NR_IGNORED], was_chld; /* the caller's, for the program */
-	pid_t pid;				    /* of the program; 0 = not started */
-	int signals;				    /* signalfd */
+	pid_t pid; /* of the program; 0 = not started */
+	int signals; /* signalfd */
 	struct handover handover;
 	bool ended;
 	int status; /* of the program, as wait(2) gives it */
@@ -247,14 +247,15 @@ static int spawn(struct launcher *s, char **env)
 static int start(struct launcher *s)
 {
 	const struct launch *l = s->launch;
-	bool entered = l->kind == EXEC_ENTERED || l->kind == EXEC_UNKNOWN;
+	/* A static program cannot load the library, but what it starts may. */
+	bool hand_on = l->kind != EXEC_FOREIGN && l->kind != EXEC_SETID;
 	char **env = calloc(exec_env_count(environ) + EXEC_ENV_EXTRA, sizeof(*env));
 	struct exec_env scratch;
 	int ret;
 
 	if (!env)
 		return cmd_error("out of memory");
-	ret = exec_env(&scratch, environ, env, l->task, entered ? world->preload_path : NULL);
+	ret = exec_env(&scratch, environ, env, l->task, hand_on ? world->preload_path : NULL);
 	if (ret)
 		ret = cmd_error("LD_PRELOAD: %s", strerror(-ret));
 	else
@@ -273,7 +274,7 @@ static void wait_for_dying(struct launcher *s)
 	for (int i = 0; i < GRACE_LOOKS; i++) {
 		reap_children(s);
 		reap_dead(-1);
-		if (!world_has_tasks())
+		if (!world_in_use(0))
 			return;
 		nanosleep(&pause, NULL);
 	}
@@ -287,7 +288,7 @@ static void end_world(struct launcher *s, bool report)
 	FILE *out = report ? open_memstream(&text, &size) : NULL;
 
 	if (out) {
-		report_print(out, !world_has_tasks());
+		report_print(out, !world_in_use(0));
 		fclose(out);
 	}
 	/*

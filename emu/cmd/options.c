@@ -9,7 +9,7 @@
 #include "emu/cmd/cmd.h"
 
 #define OPTIONS_MAX 16
-#define HELP_CODE 256 /* val of --help; options without a letter follow */
+#define HELP_CODE   256 /* val of --help; options without a letter follow */
 
 /* One write to stderr, so that lines of several processes do not mix. */
 static void print_line(FILE *out, const char *begin, const char *fmt, va_list ap)

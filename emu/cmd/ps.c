@@ -78,12 +78,19 @@ static json_t *limit_json(uint64_t limit)
 
 static json_t *row_json(const struct row *r)
 {
-	return json_pack("{s:i, s:i, s:i, s:I, s:I, s:I, s:i, s:I, s:o, s:o}",
-			 "pid", r->pid, "tgid", r->tgid, "ppid", r->ppid,
-			 "uid", (json_int_t)r->uid, "euid", (json_int_t)r->euid,
-			 "gid", (json_int_t)r->gid, "threads", (int)r->threads,
-			 "locked_kb", (json_int_t)r->locked_kb, "nproc_limit", limit_json(r->nproc),
-			 "comm", cmd_json_text(r->comm, sizeof(r->comm)));
+	json_t *v = json_object();
+
+	cmd_json_number(v, "pid", r->pid);
+	cmd_json_number(v, "tgid", r->tgid);
+	cmd_json_number(v, "ppid", r->ppid);
+	cmd_json_number(v, "uid", r->uid);
+	cmd_json_number(v, "euid", r->euid);
+	cmd_json_number(v, "gid", r->gid);
+	cmd_json_number(v, "threads", r->threads);
+	cmd_json_number(v, "locked_kb", r->locked_kb);
+	json_object_set_new(v, "nproc_limit", limit_json(r->nproc));
+	json_object_set_new(v, "comm", cmd_json_text(r->comm, sizeof(r->comm)));
+	return v;
 }
 
 /* A task that has a pid: one that is only being made is counted, but has nothing to show. */
@@ -142,8 +149,8 @@ static int run_ps(const struct cmd *cmd, int argc, char **argv)
 
 static const struct cmd_option ps_options[] = {
 	{ "threads", 'T', NULL, "one line per thread", cmd_look_threads },
-	CMD_OPTION_WORLD,
-	CMD_OPTION_JSON,
+	{ CMD_OPTION_WORLD },
+	{ CMD_OPTION_JSON },
 	{ 0 },
 };
 

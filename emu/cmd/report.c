@@ -36,8 +36,9 @@ static void print_leaks(FILE *out)
 
 	for_each_mqueue(i, q)
 		if (cmd_queue_named(q))
-			fprintf(out, "kpemu: queue /%s of uid %u was left behind (%" PRIu64
-				     " bytes charged); it is removed\n",
+			fprintf(out,
+				"kpemu: queue /%s of uid %u was left behind (%" PRIu64
+				" bytes charged); it is removed\n",
 				cmd_printable(name, sizeof(name), q->name, MQ_NAME_MAX), q->uid,
 				q->bytes);
 }
@@ -47,19 +48,19 @@ void report_print(FILE *out, bool ended)
 	const struct world_counts *c = &world->counts;
 
 	print_refusals(out);
-	print_count(out, &c->host_collisions,
-		    "call was allowed by the emulated limits and refused by the host: see kpemu doctor",
-		    "calls were allowed by the emulated limits and refused by the host: see kpemu "
-		    "doctor");
+	print_count(
+		out, &c->host_collisions,
+		"call was allowed by the emulated limits and refused by the host: see kpemu doctor",
+		"calls were allowed by the emulated limits and refused by the host: see kpemu "
+		"doctor");
 	print_count(out, &c->mq_clamped,
 		    "queue is smaller in the host than the program asked: see kpemu doctor",
 		    "queues are smaller in the host than the program asked: see kpemu doctor");
-	print_count(out, &c->uncovered, "program could not be entered and was only counted",
-		    "programs could not be entered and were only counted");
 	if (ended)
 		print_leaks(out);
 	else
-		fprintf(out, "kpemu: programs still run in world %s; the last one, the next kpemu run "
-			     "or kpemu gc removes it\n",
+		fprintf(out,
+			"kpemu: programs still run in world %s; the last one, the next kpemu run "
+			"or kpemu gc removes it\n",
 			world->name);
 }

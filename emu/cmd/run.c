@@ -11,7 +11,7 @@
 #include "emu/cmd/run.h"
 #include "emu/kernel/teardown.h"
 
-#define ID_MAX (UINT32_MAX - 1) /* the highest says "no id" */
+#define ID_MAX       (UINT32_MAX - 1) /* the highest says "no id" */
 #define CREATE_TRIES 100
 
 static int set_rlimit(void *options, const char *arg)
@@ -119,8 +119,8 @@ static int complain_exists(const char *name)
 	fd = cmd_file_open(path);
 	if (fd < 0)
 		return -cmd_error("--world %s: %s %s", name, path, cmd_file_error(fd));
-	if (world_launcher_alive(fd) && pread(fd, &pid, sizeof(pid),
-					      offsetof(struct world_header, launcher_pid)) > 0)
+	if (world_launcher_alive(fd) &&
+	    pread(fd, &pid, sizeof(pid), offsetof(struct world_header, launcher_pid)) > 0)
 		cmd_error("--world %s: that world exists, its launcher is process %d", name, pid);
 	else
 		cmd_error("--world %s: that world exists, programs still run in it", name);
@@ -159,7 +159,7 @@ static int create_once(const char *name)
 	return -EAGAIN;
 }
 
-/* A name of our own is the pid and a letter: where pids are shared or come round, another letter. */
+/* A name of our own is the pid and a letter; where pids come round, another letter. */
 int run_create_world(const struct run_options *options)
 {
 	char name[WORLD_NAME_MAX + 1];
@@ -212,6 +212,7 @@ static int run_in_world(struct launch *l, const char *preload)
 	l->world_fd = run_create_world(l->options);
 	if (l->world_fd < 0)
 		return -l->world_fd;
+	cmd_guard(world->name);
 	fill_header(preload);
 	if (populate(l))
 		return launcher_run(l);

@@ -26,12 +26,12 @@ struct run_options {
 	uint64_t cap_drop;
 	bool set_rlim[UCOUNT_RLIMIT_COUNTS];
 	struct rlim rlim[UCOUNT_RLIMIT_COUNTS]; /* for the model */
-	struct real_limit real[RLIM_NLIMITS];	/* for the kernel, in the program's process */
+	struct real_limit real[RLIM_NLIMITS]; /* for the kernel, in the program's process */
 };
 
 struct launch {
 	const struct run_options *options;
-	char **argv;	     /* the program's */
+	char **argv; /* the program's */
 	char path[PATH_MAX]; /* what is executed */
 	enum exec_kind kind;
 	int world_fd; /* holds the world's life sign */
@@ -75,7 +75,7 @@ void report_print(FILE *out, bool ended);
 /* The socket at which a process that cannot reach the world's path asks for it. */
 #define HANDOVER_PEERS 16
 struct handover {
-	int listener;		  /* -1: none */
+	int listener; /* -1: none */
 	int peer[HANDOVER_PEERS]; /* connected, and have not asked yet; oldest first */
 	int peers;
 };

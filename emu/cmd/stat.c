@@ -20,16 +20,17 @@ static const enum rlimit_type columns[] = {
 #define NR_COLUMNS (sizeof(columns) / sizeof(*columns))
 
 static const struct world_count {
-	const char *name, *text;
+	const char *name;
 	size_t offset; /* in struct world_counts */
+	const char *text;
 } counts[] = {
-#define COUNT(field, text) { #field, text, offsetof(struct world_counts, field) }
-	COUNT(uncovered, "programs that could not be entered"),
-	COUNT(adopted, "tasks found running without a slot"),
-	COUNT(host_collisions, "calls that the model allowed and the host refused"),
-	COUNT(mq_clamped, "queues smaller in the host than in the model"),
-	COUNT(recoveries, "counters recomputed after a death inside an update"),
-	COUNT(reaped_dead, "dead tasks released by somebody else's look"),
+#define COUNT(field) #field, offsetof(struct world_counts, field)
+	{ COUNT(uncovered), "programs that could not be entered" },
+	{ COUNT(adopted), "tasks found running without a slot" },
+	{ COUNT(host_collisions), "calls that the model allowed and the host refused" },
+	{ COUNT(mq_clamped), "queues smaller in the host than in the model" },
+	{ COUNT(recoveries), "counters recomputed after a death inside an update" },
+	{ COUNT(reaped_dead), "dead tasks released by somebody else's look" },
 #undef COUNT
 };
 #define NR_COUNTS (sizeof(counts) / sizeof(*counts))
@@ -72,8 +73,8 @@ static void print_world(bool alive)
 
 	if (alive)
 		snprintf(launcher, sizeof(launcher), "launcher %d alive", world->launcher_pid);
-	printf("world %s: %s, %" PRIu64 " s old, tasks: %u\n", world->name, launcher,
-	       age_seconds(), count_tasks());
+	printf("world %s: %s, %" PRIu64 " s old, tasks: %u\n", world->name, launcher, age_seconds(),
+	       count_tasks());
 }
 
 static void print_column(const struct ucounts *uc, enum rlimit_type type)
@@ -158,28 +159,36 @@ static void print_refusals(void)
 
 static json_t *world_json(bool alive)
 {
-	return json_pack("{s:o, s:i, s:i, s:b, s:I, s:i}",
-			 "name", cmd_json_text(world->name, WORLD_NAME_MAX),
-			 "uid", (int)world->uid, "launcher_pid", world->launcher_pid,
-			 "launcher_alive", alive, "age_seconds", (json_int_t)age_seconds(),
-			 "tasks", (int)count_tasks());
+	json_t *v = json_object();
+
+	json_object_set_new(v, "name", cmd_json_text(world->name, WORLD_NAME_MAX));
+	cmd_json_number(v, "uid", world->uid);
+	cmd_json_number(v, "launcher_pid", world->launcher_pid);
+	json_object_set_new(v, "launcher_alive", json_boolean(alive));
+	cmd_json_number(v, "age_seconds", age_seconds());
+	cmd_json_number(v, "tasks", count_tasks());
+	return v;
+}
+
+static json_t *column_json(struct ucounts *uc, enum rlimit_type type)
+{
+	json_t *v = json_object();
+
+	cmd_json_number(v, "use", get_rlimit_value(uc, type));
+	cmd_json_number(v, "peak", atomic64_read(&uc->peak[type]));
+	cmd_json_number(v, "refused", atomic64_read(&uc->refused[type]));
+	return v;
 }
 
 static json_t *record_json(struct ucounts *uc)
 {
-	json_t *rec = json_pack("{s:I, s:I}", "namespace", (json_int_t)uc->ns, "uid",
-				(json_int_t)uc->uid);
+	json_t *v = json_object();
 
-	for (size_t c = 0; c < NR_COLUMNS; c++) {
-		enum rlimit_type type = columns[c];
-
-		json_object_set_new(rec, rlimit_name(type),
-				    json_pack("{s:I, s:I, s:I}", "use",
-					      (json_int_t)get_rlimit_value(uc, type), "peak",
-					      (json_int_t)atomic64_read(&uc->peak[type]), "refused",
-					      (json_int_t)atomic64_read(&uc->refused[type])));
-	}
-	return rec;
+	cmd_json_number(v, "namespace", uc->ns);
+	cmd_json_number(v, "uid", uc->uid);
+	for (size_t c = 0; c < NR_COLUMNS; c++)
+		json_object_set_new(v, rlimit_name(columns[c]), column_json(uc, columns[c]));
+	return v;
 }
 
 static json_t *records_json(void)
@@ -195,12 +204,18 @@ static json_t *records_json(void)
 
 static json_t *queue_json(const struct mqueue_inode *q)
 {
-	return json_pack("{s:o, s:I, s:I, s:i, s:I, s:I, s:I, s:b, s:b}",
-			 "name", cmd_json_text(q->name, MQ_NAME_MAX),
-			 "uid", (json_int_t)q->uid, "gid", (json_int_t)q->gid,
-			 "mode", (int)(q->mode & 07777), "maxmsg", (json_int_t)q->maxmsg,
-			 "msgsize", (json_int_t)q->msgsize, "bytes", (json_int_t)q->bytes,
-			 "unlinked", q->unlinked != 0, "clamped", q->clamped != 0);
+	json_t *v = json_object();
+
+	json_object_set_new(v, "name", cmd_json_text(q->name, MQ_NAME_MAX));
+	cmd_json_number(v, "uid", q->uid);
+	cmd_json_number(v, "gid", q->gid);
+	cmd_json_number(v, "mode", q->mode & 07777);
+	cmd_json_number(v, "maxmsg", q->maxmsg);
+	cmd_json_number(v, "msgsize", q->msgsize);
+	cmd_json_number(v, "bytes", q->bytes);
+	json_object_set_new(v, "unlinked", json_boolean(q->unlinked));
+	json_object_set_new(v, "clamped", json_boolean(q->clamped));
+	return v;
 }
 
 static json_t *queues_json(void)
@@ -219,16 +234,22 @@ static json_t *counts_json(void)
 	json_t *v = json_object();
 
 	for (size_t i = 0; i < NR_COUNTS; i++)
-		json_object_set_new(v, counts[i].name, json_integer(count_value(&counts[i])));
-	json_object_set_new(v, "refusals_lost", json_integer(world->refusals_lost));
+		cmd_json_number(v, counts[i].name, count_value(&counts[i]));
+	cmd_json_number(v, "refusals_lost", world->refusals_lost);
 	return v;
 }
 
 static int print_json(bool alive)
 {
-	return cmd_json_print(json_pack("{s:o, s:o, s:o, s:o, s:o}", "world", world_json(alive),
-					"records", records_json(), "queues", queues_json(),
-					"counts", counts_json(), "refusals", cmd_refusals_json()));
+	json_t *v = json_object();
+
+	json_object_set_new(v, "world", world_json(alive));
+	json_object_set_new(v, "records", records_json());
+	json_object_set_new(v, "queues", queues_json());
+	json_object_set_new(v, "counts", counts_json());
+	json_object_set_new(v, "refusals", cmd_refusals_json());
+	json_object_set_new(v, "uncovered", cmd_uncovered_json());
+	return cmd_json_print(v);
 }
 
 static int print_text(bool alive)
@@ -260,8 +281,8 @@ static int run_stat(const struct cmd *cmd, int argc, char **argv)
 }
 
 static const struct cmd_option stat_options[] = {
-	CMD_OPTION_WORLD,
-	CMD_OPTION_JSON,
+	{ CMD_OPTION_WORLD },
+	{ CMD_OPTION_JSON },
 	{ 0 },
 };
 

@@ -51,6 +51,11 @@ json_t *cmd_json_text(const char *s, size_t n)
 	return v;
 }
 
+void cmd_json_number(json_t *v, const char *key, int64_t n)
+{
+	json_object_set_new(v, key, json_integer(n));
+}
+
 int cmd_json_print(json_t *v)
 {
 	int ret = v ? json_dumpf(v, stdout, JSON_INDENT(2)) : -1;
@@ -128,37 +133,81 @@ static void print_whose(FILE *out, const struct refusal *r)
 		fprintf(out, ", level %d", r->level);
 }
 
-void cmd_refusal_text(FILE *out, const struct refusal_record *rec)
+static void print_times(FILE *out, const struct refusal_record *rec)
+{
+	int64_t n = atomic64_read(&rec->count);
+
+	fprintf(out, ", %" PRId64 " time%s", n, n == 1 ? "" : "s");
+}
+
+bool cmd_is_uncovered(const struct refusal_record *rec)
+{
+	return !rec->first.err;
+}
+
+static void print_uncovered(FILE *out, const struct refusal_record *rec)
+{
+	char why[100], program[80];
+
+	fprintf(out, "%s: %s: cannot be entered, only counted",
+		cmd_printable(program, sizeof(program), rec->comm, sizeof(rec->comm)),
+		cmd_printable(why, sizeof(why), rec->call, sizeof(rec->call)));
+	print_times(out, rec);
+}
+
+static void print_refusal(FILE *out, const struct refusal_record *rec)
 {
 	const struct refusal *r = &rec->first;
 	char call[100], comm[80], limit[40], use[40], asked[40];
-	int64_t n = atomic64_read(&rec->count);
 
 	cmd_printable(call, sizeof(call), rec->call, sizeof(rec->call));
 	cmd_printable(comm, sizeof(comm), rec->comm, sizeof(rec->comm));
 	fprintf(out, "%s: %s: %s limit %s ", call, errno_name(r->err), type_name(r->type),
 		amount(limit, sizeof(limit), r->type, r->limit));
 	print_whose(out, r);
-	fprintf(out, " reached (%s in use, %s asked), %" PRId64 " time%s, first by %s[%d]",
-		amount(use, sizeof(use), r->type, r->use),
-		amount(asked, sizeof(asked), r->type, r->asked), n, n == 1 ? "" : "s", comm,
-		r->pid);
+	fprintf(out, " reached (%s in use, %s asked)", amount(use, sizeof(use), r->type, r->use),
+		amount(asked, sizeof(asked), r->type, r->asked));
+	print_times(out, rec);
+	fprintf(out, ", first by %s[%d]", comm, r->pid);
+}
+
+void cmd_refusal_text(FILE *out, const struct refusal_record *rec)
+{
+	if (cmd_is_uncovered(rec))
+		print_uncovered(out, rec);
+	else
+		print_refusal(out, rec);
 }
 
 static json_t *refusal_json(const struct refusal_record *rec)
 {
 	const struct refusal *r = &rec->first;
+	json_t *v = json_object();
 
-	return json_pack("{s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o}",
-			 "call", cmd_json_text(rec->call, sizeof(rec->call)),
-			 "errno", errno_name(r->err), "limit", type_name(r->type),
-			 "unit", unit_name(r->type),
-			 "level", r->level, "namespace", (json_int_t)r->ns,
-			 "uid", (json_int_t)r->uid, "use", (json_int_t)r->use,
-			 "limit_value", (json_int_t)r->limit, "asked", (json_int_t)r->asked,
-			 "count", (json_int_t)atomic64_read(&rec->count),
-			 "first_pid", r->pid,
-			 "first_comm", cmd_json_text(rec->comm, sizeof(rec->comm)));
+	json_object_set_new(v, "call", cmd_json_text(rec->call, sizeof(rec->call)));
+	json_object_set_new(v, "errno", json_string(errno_name(r->err)));
+	json_object_set_new(v, "limit", json_string(type_name(r->type)));
+	json_object_set_new(v, "unit", json_string(unit_name(r->type)));
+	cmd_json_number(v, "level", r->level);
+	cmd_json_number(v, "namespace", r->ns);
+	cmd_json_number(v, "uid", r->uid);
+	cmd_json_number(v, "use", r->use);
+	cmd_json_number(v, "limit_value", r->limit);
+	cmd_json_number(v, "asked", r->asked);
+	cmd_json_number(v, "count", atomic64_read(&rec->count));
+	cmd_json_number(v, "first_pid", r->pid);
+	json_object_set_new(v, "first_comm", cmd_json_text(rec->comm, sizeof(rec->comm)));
+	return v;
+}
+
+static json_t *uncovered_json(const struct refusal_record *rec)
+{
+	json_t *v = json_object();
+
+	json_object_set_new(v, "program", cmd_json_text(rec->comm, sizeof(rec->comm)));
+	json_object_set_new(v, "why", cmd_json_text(rec->call, sizeof(rec->call)));
+	cmd_json_number(v, "count", atomic64_read(&rec->count));
+	return v;
 }
 
 json_t *cmd_refusals_json(void)
@@ -167,7 +216,18 @@ json_t *cmd_refusals_json(void)
 	struct refusal_record *rec;
 
 	for_each_refusal(i, rec)
-		if (slot_live(rec))
+		if (slot_live(rec) && !cmd_is_uncovered(rec))
 			json_array_append_new(list, refusal_json(rec));
+	return list;
+}
+
+json_t *cmd_uncovered_json(void)
+{
+	json_t *list = json_array();
+	struct refusal_record *rec;
+
+	for_each_refusal(i, rec)
+		if (slot_live(rec) && cmd_is_uncovered(rec))
+			json_array_append_new(list, uncovered_json(rec));
 	return list;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The emulated files under /proc: which path names one, and its text. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -34,7 +33,7 @@ struct proc_text {
 	size_t at, end; /* the unread part of buf */
 	size_t held; /* bytes in held_back */
 	char buf[1024];
-	char held_back[512];
+	char held_back[1024];
 };
 
 struct proc_line {

@@ -347,21 +347,24 @@ static void flag_nproc_exceeded(struct task_struct *t, struct ucounts *uc, uint3
 		fetch_andnot(&t->flags, PF_NPROC_EXCEEDED);
 }
 
-/* First there, then gone here: nobody sees the task uncounted. */
+/*
+ * One store moves the task from one record's objects to the other's; before it the new counter is
+ * ahead of its objects, after it the old one, so both are named as being changed. The updater is
+ * the caller: @t may be another thread of its process, with an update of its own.
+ */
 static void move_nproc(struct task_struct *t, struct ucounts *to)
 {
 	struct ucounts *from = table_slot(TABLE_UCOUNTS, t->ucounts - 1);
+	struct task_struct *me = current ? current : t;
 
-	ucounts_begin(t, to, UCOUNT_RLIMIT_NPROC);
-	inc_rlimit_ucounts(to, UCOUNT_RLIMIT_NPROC, 1);
-	WRITE_ONCE(t->ucounts, ucounts_index(to) + 1);
-	ucounts_note_peak(to, UCOUNT_RLIMIT_NPROC);
-	ucounts_end(t);
 	if (!from)
 		return;
-	ucounts_begin(t, from, UCOUNT_RLIMIT_NPROC);
+	ucounts_begin_move(me, from, to, UCOUNT_RLIMIT_NPROC);
+	inc_rlimit_ucounts(to, UCOUNT_RLIMIT_NPROC, 1);
+	WRITE_ONCE(t->ucounts, ucounts_index(to) + 1);
 	dec_rlimit_ucounts(from, UCOUNT_RLIMIT_NPROC, 1);
-	ucounts_end(t);
+	ucounts_note_peak(to, UCOUNT_RLIMIT_NPROC);
+	ucounts_end(me);
 }
 
 /* The charge follows the real uid. 0, or -EAGAIN when there is no record for it. */

@@ -61,14 +61,32 @@ static bool is_reused(const struct task_struct *t, const struct task_stat *st)
 	return st->start_ns > READ_ONCE(t->born_ns);
 }
 
+static bool is_inner(const struct task_struct *t)
+{
+	return (READ_ONCE(t->flags) & (PF_PIDNS | PF_PIDNS_INIT)) == PF_PIDNS;
+}
+
+/*
+ * A pid namespace ends with its first task. The numbers inside mean nothing here, but that one's
+ * does, and everybody inside descends from it.
+ */
+static bool inner_gone(struct task_struct *t)
+{
+	while (t && is_inner(t))
+		t = task_get(READ_ONCE(t->parent));
+	return !t || !(READ_ONCE(t->flags) & PF_PIDNS);
+}
+
 bool task_gone(struct task_struct *t)
 {
 	int pid = READ_ONCE(t->pid), tgid = READ_ONCE(t->tgid);
 	uint64_t born = READ_ONCE(t->born_ns);
 	struct task_stat st;
 
-	if (!pid || (READ_ONCE(t->flags) & PF_PIDNS))
+	if (!pid || (current && (READ_ONCE(current->flags) & PF_PIDNS)))
 		return false;
+	if (is_inner(t))
+		return inner_gone(t);
 	if (no_such_task(tgid, pid))
 		return true;
 	if (born == UINT64_MAX || boottime_ns() - born < REUSE_MIN_NS)
@@ -161,17 +179,24 @@ static void uncharge_nproc(struct task_struct *t, struct task_struct *me)
 	ucounts_end(me);
 }
 
-/* The counter that @t died inside of is put right before the word that names it is cleared. */
+static bool settle_word(uint64_t *word)
+{
+	if (READ_ONCE(*word) && ucounts_recover(READ_ONCE(*word)))
+		return false;
+	WRITE_ONCE(*word, 0);
+	return true;
+}
+
+static bool inside_update(const struct task_struct *t)
+{
+	return READ_ONCE(t->updating) || READ_ONCE(t->moving);
+}
+
+/* The counters that @t died inside of are put right before the words that name them go. */
 static bool settle_update(struct task_struct *t)
 {
-	uint64_t word = READ_ONCE(t->updating);
-
-	if (!word || t == current)
-		return true;
-	if (ucounts_recover(word))
-		return false;
-	WRITE_ONCE(t->updating, 0);
-	return true;
+	return t == current || !inside_update(t) ||
+	       (settle_word(&t->updating) && settle_word(&t->moving));
 }
 
 void release_task(struct task_struct *t)
@@ -193,14 +218,22 @@ void release_task(struct task_struct *t)
 	table_free(TABLE_TASK, t);
 }
 
+/* Inside a pid namespace the kernel is not asked: who has been waited for is gone. */
+static bool waited_for(struct task_struct *t)
+{
+	if (READ_ONCE(current->flags) & PF_PIDNS)
+		return is_inner(t) && task_get(t->parent) == task_leader(current);
+	return task_gone(t);
+}
+
 void release_group(int tgid)
 {
 	struct task_struct *t = find_task_by_vpid(tgid);
 
-	if (t && !task_gone(t))
+	if (t && !waited_for(t))
 		return;
 	for_each_task(i, t)
-		if (READ_ONCE(t->tgid) == tgid && task_gone(t))
+		if (READ_ONCE(t->tgid) == tgid && waited_for(t))
 			release_task(t);
 }
 
@@ -228,8 +261,7 @@ static bool is_left_behind(struct task_struct *t)
 
 static bool concerns(const struct task_struct *t, int64_t record)
 {
-	return record < 0 || READ_ONCE(t->ucounts) == record + 1 ||
-	       (READ_ONCE(t->updating) && (uint32_t)READ_ONCE(t->updating) == record);
+	return record < 0 || READ_ONCE(t->ucounts) == record + 1 || inside_update(t);
 }
 
 static void free_lost_mms(void)
@@ -260,7 +292,7 @@ int reap_dead(int64_t record)
 		if (is_left_behind(t)) {
 			release_task(t);
 			n += !slot_state(READ_ONCE(t->slot));
-		} else if (READ_ONCE(t->updating) && task_dead(t)) {
+		} else if (inside_update(t) && task_dead(t)) {
 			settle_update(t); /* a zombie: its unit stays until it is reaped */
 		}
 	}

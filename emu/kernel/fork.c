@@ -21,9 +21,20 @@ static uint32_t *pid_hint(int pid)
 	return table_slot(TABLE_PID, (uint32_t)pid % WORLD_PIDS);
 }
 
+/* Inside a pid namespace of its own a task sees the numbers of its inside only. */
+static bool sees_number(const struct task_struct *t)
+{
+	uint32_t flags = READ_ONCE(t->flags);
+
+	if (!(flags & PF_PIDNS))
+		return !current || !(READ_ONCE(current->flags) & PF_PIDNS);
+	return (current && (READ_ONCE(current->flags) & PF_PIDNS)) == !(flags & PF_PIDNS_INIT);
+}
+
 static bool is_task(const struct task_struct *t, int pid)
 {
-	return READ_ONCE(t->pid) == pid && slot_state(READ_ONCE(t->slot)) == SLOT_LIVE;
+	return READ_ONCE(t->pid) == pid && slot_state(READ_ONCE(t->slot)) == SLOT_LIVE &&
+	       sees_number(t);
 }
 
 struct task_struct *find_task_by_vpid(int pid)
@@ -153,8 +164,6 @@ struct task_struct *copy_process(struct task_struct *parent, uint64_t clone_flag
 		return NULL;
 	t->cred = parent->cred;
 	t->flags = (parent->flags & (PF_NPROC_EXCEEDED | PF_PIDNS | PF_PROC_READER)) | PF_FORKNOEXEC;
-	if (clone_flags & CLONE_NEWPID)
-		t->flags |= PF_PIDNS;
 	copy_thread_group(t, parent, clone_flags);
 	if (!copy_mm(t, parent, clone_flags)) {
 		release_task(t);

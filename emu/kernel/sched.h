@@ -22,7 +22,8 @@ enum {
 	PF_NPROC_EXCEEDED = 1 << 1,
 	PF_ADOPTED = 1 << 2,	  /* found running, not made by a call of ours */
 	PF_PROC_READER = 1 << 3,  /* has opened an emulated /proc file: lseek and pread look closer */
-	PF_PIDNS = 1 << 4,	  /* in a pid namespace of its own: its pids mean nothing here */
+	PF_PIDNS = 1 << 4,	  /* in a pid namespace below the launcher's ... */
+	PF_PIDNS_INIT = 1 << 5,	  /* ... as its first: pid is the maker's number for it, not 1 */
 };
 
 /*
@@ -43,7 +44,7 @@ struct task_struct {
 	uint32_t pad;
 	uint64_t start_fn, start_arg; /* of a new thread; private addresses of its process */
 	uint64_t start_flags;	      /* the clone flags it was made with */
-	uint64_t pad1;
+	uint64_t moving;	      /* as updating: the counter that a charge is moved from */
 	struct rlim rlim[UCOUNT_RLIMIT_COUNTS]; /* the leader's are the process's */
 	struct cred cred;
 	uint8_t reserved[1024 - 96 - 64 - sizeof(struct cred)];

@@ -35,12 +35,12 @@ static void mark_ending(void)
 		;
 }
 
-static bool others_live(int tgid)
+bool world_in_use(int tgid)
 {
 	struct task_struct *t;
 
 	for_each_task(i, t)
-		if (task_counted(t) && (!tgid || READ_ONCE(t->tgid) != tgid))
+		if (task_counted(t) && (!tgid || READ_ONCE(t->tgid) != tgid) && !task_dead(t))
 			return true;
 	return false;
 }
@@ -54,7 +54,7 @@ int world_remove(int fd, int tgid)
 	if (ret)
 		return ret;
 	reap_dead(-1);
-	if (others_live(tgid)) {
+	if (world_in_use(tgid)) {
 		sys_call(__NR_flock, fd, LOCK_UN);
 		return -EBUSY;
 	}

@@ -3,6 +3,8 @@
 #ifndef EMU_KERNEL_TEARDOWN_H
 #define EMU_KERNEL_TEARDOWN_H
 
+#include <stdbool.h>
+
 /*
  * world_remove_file - unlink @path if it still names the file open at @fd.
  *
@@ -12,6 +14,13 @@
  * another -errno. Async-signal-safe.
  */
 int world_remove_file(int fd, const char *path);
+
+/*
+ * world_in_use - can any task of the mapped world still take a step? Zombies hold their charges,
+ * but once there are only zombies nobody is left to be limited by them, and an init that is slow
+ * to reap, or never does, shall not keep a world. Tasks of process @tgid (0: none) do not count.
+ */
+bool world_in_use(int tgid);
 
 /*
  * world_remove - if nobody needs the mapped world any more, remove it.

@@ -84,24 +84,47 @@ static bool gates_open(struct ucounts *uc, enum rlimit_type type)
 	return true;
 }
 
+/* A gate whose closer died is opened by finishing its work. */
+static void wait_for_gates(struct ucounts *uc, enum rlimit_type type)
+{
+	uint64_t closer = READ_ONCE(uc->gate[type]);
+
+	if (closer && !task_owner_alive(closer))
+		ucounts_recover(update_word(uc, type));
+	sys_call(__NR_sched_yield);
+}
+
 void ucounts_begin(struct task_struct *t, struct ucounts *uc, enum rlimit_type type)
 {
-	uint64_t word = update_word(uc, type);
-
 	for (;;) {
-		WRITE_ONCE(t->updating, word);
-		smp_mb(); /* pairs with the one in ucounts_recover(): we see the gate or it sees us */
+		WRITE_ONCE(t->updating, update_word(uc, type));
+		smp_mb(); /* pairs with the one in gate_close(): we see the gate or it sees us */
 		if (gates_open(uc, type))
 			return;
-		WRITE_ONCE(t->updating, 0);
-		if (!task_owner_alive(READ_ONCE(uc->gate[type])))
-			ucounts_recover(word);
-		sys_call(__NR_sched_yield);
+		ucounts_end(t);
+		wait_for_gates(uc, type);
+	}
+}
+
+void ucounts_begin_move(struct task_struct *t, struct ucounts *from, struct ucounts *to,
+			enum rlimit_type type)
+{
+	for (;;) {
+		WRITE_ONCE(t->moving, update_word(from, type));
+		WRITE_ONCE(t->updating, update_word(to, type));
+		smp_mb();
+		if (gates_open(from, type) && gates_open(to, type))
+			return;
+		ucounts_end(t);
+		wait_for_gates(from, type);
+		wait_for_gates(to, type);
 	}
 }
 
 void ucounts_end(struct task_struct *t)
 {
+	if (READ_ONCE(t->moving))
+		smp_store_release(&t->moving, 0);
 	smp_store_release(&t->updating, 0);
 }
 
@@ -211,7 +234,8 @@ static bool living_updater(uint64_t word)
 	struct task_struct *t;
 
 	for_each_task(i, t)
-		if (t != current && READ_ONCE(t->updating) == word && !task_dead(t))
+		if (t != current && (READ_ONCE(t->updating) == word || READ_ONCE(t->moving) == word) &&
+		    !task_dead(t))
 			return true;
 	return false;
 }

@@ -48,6 +48,10 @@ struct ucounts *alloc_ucounts(uint32_t ns, uint32_t uid);
  * block signals. Waits (bounded by the recovery) while the counter is being recomputed.
  */
 void ucounts_begin(struct task_struct *t, struct ucounts *uc, enum rlimit_type type);
+
+/* ucounts_begin_move - the same for two counters at once: a charge goes from @from to @to. */
+void ucounts_begin_move(struct task_struct *t, struct ucounts *from, struct ucounts *to,
+			enum rlimit_type type);
 void ucounts_end(struct task_struct *t);
 
 /*

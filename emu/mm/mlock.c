@@ -201,15 +201,22 @@ static int reconcile_vma(const struct vma *vma, void *arg)
 	return 0;
 }
 
-/* Behind the closed gate. A handler may still break in: then once more. */
+/*
+ * Behind the closed gate. A handler may still break in: then once more. A program that is refused
+ * again and again pays for the long way only if the kernel's count says that something is wrong;
+ * where the host has refused, that count means nothing, and what is mapped is all there is to see.
+ */
 static void reconcile(struct mm_struct *mm)
 {
 	for (int tries = 0; tries < 3; tries++) {
+		bool refused = READ_ONCE(mm->flags) & MM_HOST_REFUSED;
 		struct reconciliation r = { .mm = mm };
 		uint32_t forced = READ_ONCE(mm->forced);
 		int64_t v = atomic64_read(&mm->locked_vm);
 
-		if (vma_walk(true, reconcile_vma, &r) > 0)
+		if (!refused && host_locked_vm() == v)
+			break;
+		if (vma_walk(!refused, reconcile_vma, &r) > 0)
 			lockmap_clear(mm, r.done, LOCKMAP_END, NULL);
 		if (atomic64_cmpxchg(&mm->locked_vm, v, lockmap_count(mm, 0, LOCKMAP_END)) == v &&
 		    READ_ONCE(mm->forced) == forced)

@@ -123,9 +123,9 @@ long mlockall_check(struct mlock_op *op, int flags, uint64_t total_vm, struct re
 /*
  * mlock_reconcile - make the account of @t's address space agree with the kernel's list of
  * mappings: bits of what is no longer mapped or locked go, locks made behind our back are taken
- * over (not where the host refused to lock). @t belongs to the calling process. Nothing happens
- * when nothing is locked, when /proc cannot be read or when another thread stays inside a call
- * that locks. Async-signal-safe.
+ * over (where the host has refused to lock: only what is mapped counts). @t belongs to the calling
+ * process. Nothing happens when nothing is locked, when /proc cannot be read or when another
+ * thread stays inside a call that locks. Async-signal-safe.
  */
 void mlock_reconcile(struct task_struct *t);
 

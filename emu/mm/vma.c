@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Reading /proc/thread-self/maps and smaps without libc. */
+/* Reading the maps, smaps and status files of /proc/thread-self without libc. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,8 +7,9 @@
 #include "emu/mm/vma.h"
 
 /* thread-self: once the first thread has left, /proc/self has no mappings although we do. */
-#define MAPS_PATH  "/proc/thread-self/maps"
-#define SMAPS_PATH "/proc/thread-self/smaps"
+#define MAPS_PATH   "/proc/thread-self/maps"
+#define SMAPS_PATH  "/proc/thread-self/smaps"
+#define STATUS_PATH "/proc/thread-self/status"
 
 #define LINE_MAX_KEPT 192 /* bytes kept of a line: more than addresses and flags need */
 
@@ -127,4 +128,27 @@ int vma_walk(bool flags, int (*fn)(const struct vma *vma, void *arg), void *arg)
 	if (err < 0)
 		return err;
 	return n ? n : -ENODATA;
+}
+
+int64_t host_locked_vm(void)
+{
+	static const char name[] = "VmLck:";
+	struct reader r = { .fd = sys_open(STATUS_PATH, O_RDONLY | O_CLOEXEC, 0) };
+	char line[LINE_MAX_KEPT];
+	int64_t kb = -1;
+	int err;
+
+	if (r.fd < 0)
+		return r.fd;
+	while ((err = read_line(&r, line)) > 0) {
+		if (strncmp(line, name, sizeof(name) - 1))
+			continue;
+		kb = 0;
+		for (const char *p = line + sizeof(name) - 1; *p; p++)
+			if (*p >= '0' && *p <= '9')
+				kb = kb * 10 + (*p - '0');
+		break;
+	}
+	sys_close(r.fd);
+	return kb >= 0 ? kb / 4 : err ? err : -ENODATA;
 }

@@ -6,7 +6,6 @@
  *                with "error: ..."; ends with its input
  *   ops OP COUNT does that once, without a word: for counting system calls
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <mqueue.h>

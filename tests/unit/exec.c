@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What kind of program a file is, and the environment that exec hands to it. */
-#define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <errno.h>
