@@ -28,9 +28,21 @@ void *find_next(const char *name)
 	return p;
 }
 
+/* Is ours the only library preloaded? Another may define some of the names, and comes before libc. */
+static bool alone(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload && !strpbrk(preload, ": ");
+}
+
 static void find_real_functions(void)
 {
-#define X(name, type, proto) next_##name = (type(*) proto)find_next(#name);
+	char *libc = alone() ? libc_base(&world->libc) : NULL;
+
+#define X(name, type, proto)                                                                       \
+	next_##name = libc ? (type(*) proto)(libc + world->libc.function[REAL_##name]) :           \
+			     (type(*) proto)find_next(#name);
 	NEXT_FUNCTIONS(X)
 #undef X
 }
@@ -81,8 +93,9 @@ static struct task_struct *find_task(int pid)
 {
 	struct task_struct *t = named_task(pid);
 
-	if (!t)
-		t = find_task_by_vpid(pid);
+	if (t)
+		return t;
+	t = find_task_by_vpid(pid);
 	if (t && !task_gone(t))
 		return t;
 	return task_adopt(find_task_by_vpid(sys_call(__NR_getppid)), pid, pid);

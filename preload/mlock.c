@@ -527,34 +527,9 @@ long hook_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 	return ret;
 }
 
-/*
- * The bits go first: as soon as the range is unmapped another thread may get it. A failure puts
- * them back; of a range too large to remember, what the host says is locked.
- */
-long hook_munmap(void *addr, size_t len)
-{
-	uint64_t first = page_of((uintptr_t)addr), end = first + page_of(PAGE_ALIGN(len));
-	struct mm_struct *mm = task_mm(current);
-	struct lockmap_undo undo;
-	struct mlock_op op;
-	long ret;
-
-	if (!mm || mm_idle(mm) || (uintptr_t)addr % PAGE_SIZE || first >= end)
-		return host_munmap(addr, len);
-	mlock_begin(&op, current, mm);
-	mlock_release(&op, first, end, &undo);
-	ret = host_munmap(addr, len);
-	if (ret)
-		mlock_restore(&op, &undo);
-	mlock_end(&op);
-	if (ret && undo.lost)
-		mlock_reconcile(current);
-	return ret;
-}
-
 struct mremap_args {
 	void *old;
-	size_t old_len, new_len; /* page aligned */
+	size_t old_len, new_len;
 	int flags;
 	void *new_addr;
 };
@@ -564,80 +539,202 @@ static long real_mremap(const struct mremap_args *a)
 	return host_mremap(a->old, a->old_len, a->new_len, a->flags, a->new_addr);
 }
 
-/* Growth of locked memory that the host refuses: without the lock, which is then tried again. */
-static long mremap_locked(struct mm_struct *mm, const struct mremap_args *a)
+/*
+ * munmap(), or the mremap() that shrinks in place. The bits go first: as soon as the range is
+ * unmapped another thread may get it. A failure puts them back; of a range too large to remember,
+ * what the host says is locked.
+ */
+static long unmap(struct mm_struct *mm, uint64_t first, uint64_t end, const struct mremap_args *a)
 {
-	uint64_t first = page_of((uintptr_t)a->old);
+	struct lockmap_undo undo;
+	struct mlock_op op;
+	long ret;
+
+	mlock_begin(&op, current, mm);
+	mlock_release(&op, first, end, &undo);
+	ret = a ? real_mremap(a) : host_munmap((void *)addr_of(first), addr_of(end - first));
+	if (SYS_ERR(ret))
+		mlock_restore(&op, &undo);
+	mlock_end(&op);
+	if (SYS_ERR(ret) && undo.lost)
+		mlock_reconcile(current);
+	return ret;
+}
+
+long hook_munmap(void *addr, size_t len)
+{
+	uint64_t first = page_of((uintptr_t)addr), end = first + page_of(PAGE_ALIGN(len));
+	struct mm_struct *mm = task_mm(current);
+
+	if (!mm || mm_idle(mm) || (uintptr_t)addr % PAGE_SIZE || first >= end)
+		return host_munmap(addr, len);
+	return unmap(mm, first, end, NULL);
+}
+
+/* Pages on their way from one place to another. */
+struct move {
+	struct mlock_op op;
+	uint64_t first, old, new; /* pages */
+	uint64_t lifted;
+	bool locked; /* the area is, and so will be what it grows by */
+	struct lockmap_undo was;
+};
+
+/* Growth of locked memory that the host refuses: without the lock, which is then tried again. */
+static long mremap_locked(struct move *m, const struct mremap_args *a)
+{
 	long ret = real_mremap(a);
 
-	if (ret != -EAGAIN)
+	if (ret != -EAGAIN || !m->locked)
 		return ret;
-	host_munlock(first, first + page_of(a->old_len));
+	host_munlock(m->first, m->first + m->old);
 	ret = real_mremap(a);
 	if (!SYS_ERR(ret))
-		lock_made(mm, page_of(ret), page_of(ret + a->new_len));
+		lock_made(m->op.mm, page_of(ret), page_of(ret) + m->new);
 	else
-		host_mlock(first, first + page_of(a->old_len), 0);
+		host_mlock(m->first, m->first + m->old, 0);
 	return ret;
 }
 
-/* mm/mremap.c: a grown area is charged the difference, and the lock goes where the pages go. */
-static long do_mremap_locked(struct mlock_op *op, const struct mremap_args *a, struct refusal *why)
+/* No room in the world: the move cannot be undone, so the pages are not locked any more. */
+static void place(struct move *m, uint64_t first, uint64_t end)
 {
-	uint64_t first = page_of((uintptr_t)a->old), end = first + page_of(a->old_len);
-	uint64_t more = a->new_len > a->old_len ? page_of(a->new_len - a->old_len) : 0;
-	long ret = more ? mlock_future_charge(op, more, EAGAIN, why) : 0;
+	if (first < end && mlock_place(&m->op, first, end))
+		host_munlock(first, end);
+}
 
+/* Since 6.17 several areas can move in one call, and of what the host refused one area is both. */
+static void place_as_it_was(struct move *m, uint64_t to)
+{
+	uint64_t kept = m->old < m->new ? m->old : m->new, run = 0;
+
+	if (m->lifted == m->old) {
+		place(m, to, to + kept);
+		return;
+	}
+	for (uint64_t i = 0; i < kept && m->lifted && !m->was.lost; i++) {
+		if (lockmap_undo_test(&m->was, m->first + i))
+			continue;
+		place(m, to + run, to + i);
+		run = i + 1;
+	}
+	if (m->lifted && !m->was.lost)
+		place(m, to + run, to + kept);
+}
+
+static void moved(struct move *m, uint64_t to)
+{
+	uint64_t grown = to + m->old, end = to + m->new;
+
+	mlock_release(&m->op, to, end, NULL);
+	place_as_it_was(m, to);
+	if (!m->locked || grown >= end)
+		return;
+	place(m, grown, end);
+	if (READ_ONCE(m->op.mm->flags) & MM_HOST_REFUSED)
+		populate(grown, end);
+}
+
+static void not_moved(struct move *m)
+{
+	if (m->lifted == m->old)
+		place(m, m->first, m->first + m->old);
+	else
+		mlock_drop(&m->op, &m->was);
+}
+
+struct span {
+	uint64_t start, end; /* addresses */
+	bool within;
+};
+
+static int find_span(const struct vma *vma, void *arg)
+{
+	struct span *s = arg;
+
+	if (vma->end <= s->start)
+		return 0;
+	s->within = vma->start <= s->start && vma->end >= s->end;
+	return 1;
+}
+
+/* mm/mremap.c: a grown area is charged the difference, after a look whether it is one area. */
+static long charge_mremap(struct move *m, struct refusal *why)
+{
+	struct span span = { addr_of(m->first), addr_of(m->first + m->old), false };
+	long ret;
+
+	if (!m->locked || m->new <= m->old)
+		return 0;
+	ret = mlock_future_charge(&m->op, m->new - m->old, EAGAIN, why);
+	if (!ret || vma_walk(false, find_span, &span) < 0 || span.within)
+		return ret;
+	why->err = 0;
+	return -EFAULT;
+}
+
+static long do_mremap(struct move *m, const struct mremap_args *a, struct refusal *why)
+{
+	long ret;
+
+	m->locked = lockmap_test(m->op.mm, m->first);
+	ret = charge_mremap(m, why);
 	if (ret)
 		return ret;
-	mlock_lift(op, first, end);
-	ret = mremap_locked(op->mm, a);
-	if (SYS_ERR(ret)) {
-		mlock_settle(op, first, end);
-		return ret;
-	}
-	first = page_of(ret);
-	end = first + page_of(a->new_len);
-	/* No room in the world: it cannot be undone, so it is not locked any more. */
-	if (mlock_settle(op, first, end))
-		host_munlock(first, end);
-	else if (more && (READ_ONCE(op->mm->flags) & MM_HOST_REFUSED))
-		populate(end - more, end);
+	m->lifted = mlock_lift(&m->op, m->first, m->first + m->old, &m->was);
+	ret = mremap_locked(m, a);
+	if (SYS_ERR(ret))
+		not_moved(m);
+	else
+		moved(m, page_of(ret));
+	mlock_cancel(&m->op);
 	return ret;
 }
 
-static long do_mremap_unlocked(struct mlock_op *op, const struct mremap_args *a)
+/*
+ * A failed move may have unmapped its target or moved a part; one of several areas leaves in the
+ * target what lies opposite the gaps.
+ */
+static bool unsure(const struct move *m, const struct mremap_args *a, long ret)
 {
-	long ret = real_mremap(a);
+	if (m->was.lost)
+		return true;
+	return (a->flags & MREMAP_FIXED) &&
+	       (SYS_ERR(ret) || (m->old == m->new && m->lifted != m->old));
+}
 
-	if (SYS_ERR(ret))
-		return ret;
-	mlock_release(op, page_of((uintptr_t)a->old), page_of((uintptr_t)a->old + a->old_len),
-		      NULL);
-	mlock_release(op, page_of(ret), page_of(ret + a->new_len), NULL);
+static long move(struct mm_struct *mm, const struct mremap_args *a)
+{
+	struct move m = {
+		.first = page_of((uintptr_t)a->old),
+		.old = page_of(PAGE_ALIGN(a->old_len)),
+		.new = page_of(PAGE_ALIGN(a->new_len)),
+	};
+	struct refusal why = { 0 };
+	long ret;
+
+	mlock_begin(&m.op, current, mm);
+	ret = do_mremap(&m, a, &why);
+	mlock_end(&m.op);
+	refusal_log(&why, "mlock");
+	if (unsure(&m, a, ret))
+		mlock_reconcile(current);
 	return ret;
 }
 
 long hook_mremap(void *old, size_t old_len, size_t new_len, int flags, void *new_addr)
 {
-	const struct mremap_args a = { old, PAGE_ALIGN(old_len), PAGE_ALIGN(new_len), flags,
-				       new_addr };
+	const struct mremap_args a = { old, old_len, new_len, flags, new_addr };
+	uint64_t first = page_of((uintptr_t)old), end = first + page_of(PAGE_ALIGN(old_len));
+	uint64_t new_end = first + page_of(PAGE_ALIGN(new_len));
 	struct mm_struct *mm = task_mm(current);
-	struct refusal why = { 0 };
-	struct mlock_op op;
-	long ret;
 
-	if (!mm || mm_idle(mm) || (uintptr_t)old % PAGE_SIZE || !a.new_len ||
-	    (flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP)))
-		return host_mremap(old, old_len, new_len, flags, new_addr);
-	mlock_begin(&op, current, mm);
-	if (lockmap_test(mm, page_of((uintptr_t)old)))
-		ret = do_mremap_locked(&op, &a, &why);
-	else
-		ret = do_mremap_unlocked(&op, &a);
-	mlock_end(&op);
-	refusal_log(&why, "mlock");
-	return ret;
+	if (!mm || mm_idle(mm) || (uintptr_t)old % PAGE_SIZE || new_end == first || end < first ||
+	    new_end < first || (flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP)))
+		return real_mremap(&a);
+	if (new_end < end && !(flags & MREMAP_FIXED))
+		return unmap(mm, new_end, end, &a);
+	return move(mm, &a);
 }
 
 /* The break */

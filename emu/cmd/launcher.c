@@ -18,6 +18,7 @@
 
 #define GRACE_LOOKS    5
 #define GRACE_PAUSE_NS 2000000
+#define WATCH_PAUSE_NS 50000000
 
 /*
  * The launcher shares the program's process group, so the terminal's signals reach both. Those that
@@ -73,29 +74,77 @@ static void give_signals_back(const struct launcher *s)
  */
 static bool is_for_program(const struct signalfd_siginfo *si)
 {
-	if (si->ssi_signo == SIGCONT)
-		return true;
 	if (si->ssi_code == SI_KERNEL)
 		return si->ssi_signo == SIGHUP && getsid(0) == getpid();
 	return !find_task_by_vpid(si->ssi_pid);
+}
+
+static bool program_stopped(pid_t pid)
+{
+	char path[40], buf[512], *p;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, buf, sizeof(buf) - 1);
+	close(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	p = strrchr(buf, ')');
+	return p && !strncmp(p, ") T", 3);
 }
 
 static void forward_signals(struct launcher *s)
 {
 	struct signalfd_siginfo si;
 
-	while (read(s->signals, &si, sizeof(si)) == sizeof(si))
-		if (si.ssi_signo != SIGCHLD && !s->ended && is_for_program(&si))
+	while (read(s->signals, &si, sizeof(si)) == sizeof(si)) {
+		bool wanted;
+
+		switch (si.ssi_signo) {
+		case SIGCHLD:
+			continue;
+		case SIGCONT: /* which one to the group has done already */
+			wanted = program_stopped(s->pid);
+			break;
+		default:
+			wanted = is_for_program(&si);
+		}
+		if (wanted)
 			kill(s->pid, si.ssi_signo);
+	}
 }
 
+/* --- stopping --- */
+
 /*
- * The program stopped: so does the launcher, by the same signal, for whoever waits for it. A
- * SIGCONT to the launcher or the group then wakes it and is forwarded; one to the program alone
- * leaves the launcher asleep, as no process can wake itself.
+ * Who is stopped cannot see that the program was continued or killed. While the launcher is, a
+ * child of it watches, and wakes it. Without the child, whoever stopped the launcher must.
  */
-static void stop_like(int sig)
+static pid_t start_watcher(const struct launcher *s)
 {
+	const struct timespec pause = { .tv_nsec = WATCH_PAUSE_NS };
+	pid_t launcher = getpid(), pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	close(s->launch->world_fd); /* the life sign is the launcher's alone */
+	/* Again and again: a SIGCONT that comes before the launcher has stopped is lost. */
+	while (getppid() == launcher) {
+		nanosleep(&pause, NULL);
+		if (!program_stopped(s->pid))
+			kill(launcher, SIGCONT);
+	}
+	_exit(0);
+}
+
+/* The program stopped: so does the launcher, by the same signal, for whoever waits for it. */
+static void stop_like(const struct launcher *s, int sig)
+{
+	pid_t watcher = start_watcher(s);
 	sigset_t set;
 
 	signal(sig, SIG_DFL);
@@ -105,6 +154,10 @@ static void stop_like(int sig)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(sig, SIG_IGN);
+	if (watcher < 0)
+		return;
+	kill(watcher, SIGKILL);
+	waitpid(watcher, NULL, 0);
 }
 
 /* --- children --- */
@@ -128,7 +181,7 @@ static void reap_children(struct launcher *s)
 		s->status = status;
 	}
 	if (stopped && !s->ended)
-		stop_like(stopped);
+		stop_like(s, stopped);
 }
 
 static void see_to_end(struct launcher *s)

@@ -13,8 +13,8 @@
 #include "emu/lib/rawsys.h"
 
 /*
- * Only its own thread writes a task's credentials, but other tasks read them, without a lock. A
- * change is therefore a series of single stores that first takes away what the new credentials do
+ * Only the threads of its process write a task's credentials, but other tasks read them, without a
+ * lock. A change is therefore a series of single stores that first takes away what the new credentials do
  * not have and last gives what the old ones had not: at no point is the task more than it was or
  * will be, and at every point effective <= permitted and ambient <= permitted & inheritable.
  */
@@ -31,7 +31,7 @@
 	 CAP_BIT(CAP_FOWNER) | CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_LINUX_IMMUTABLE) |                \
 	 CAP_BIT(CAP_MKNOD) | CAP_BIT(CAP_MAC_OVERRIDE))
 
-/* Restrictions that programs put on themselves; newer (Linux 6.14) than the headers of Debian 12. */
+/* Restrictions that programs put on themselves, in Linux 6.14 and newer; not in older headers. */
 #define SECBITS_UNPRIVILEGED (1u << 8 | 1u << 10)
 #define SECBITS (SECURE_ALL_BITS | SECBITS_UNPRIVILEGED)
 #define SECBITS_LOCKS (SECBITS << 1)
@@ -350,20 +350,24 @@ static void flag_nproc_exceeded(struct task_struct *t, struct ucounts *uc, uint3
 /*
  * One store moves the task from one record's objects to the other's; before it the new counter is
  * ahead of its objects, after it the old one, so both are named as being changed. The updater is
- * the caller: @t may be another thread of its process, with an update of its own.
+ * the caller: @t may be another thread of its process, with an update of its own. Two that move
+ * one task at once, or a move and a release, must not both succeed: the later one takes back.
  */
-static void move_nproc(struct task_struct *t, struct ucounts *to)
+static void move_nproc(struct task_struct *t, uint32_t from_idx, struct ucounts *to)
 {
-	struct ucounts *from = table_slot(TABLE_UCOUNTS, t->ucounts - 1);
+	struct ucounts *from = table_slot(TABLE_UCOUNTS, from_idx - 1);
 	struct task_struct *me = current ? current : t;
 
 	if (!from)
 		return;
 	ucounts_begin_move(me, from, to, UCOUNT_RLIMIT_NPROC);
 	inc_rlimit_ucounts(to, UCOUNT_RLIMIT_NPROC, 1);
-	WRITE_ONCE(t->ucounts, ucounts_index(to) + 1);
-	dec_rlimit_ucounts(from, UCOUNT_RLIMIT_NPROC, 1);
-	ucounts_note_peak(to, UCOUNT_RLIMIT_NPROC);
+	if (cmpxchg(&t->ucounts, from_idx, ucounts_index(to) + 1) == from_idx) {
+		dec_rlimit_ucounts(from, UCOUNT_RLIMIT_NPROC, 1);
+		ucounts_note_peak(to, UCOUNT_RLIMIT_NPROC);
+	} else {
+		dec_rlimit_ucounts(to, UCOUNT_RLIMIT_NPROC, 1);
+	}
 	ucounts_end(me);
 }
 
@@ -371,14 +375,15 @@ static void move_nproc(struct task_struct *t, struct ucounts *to)
 static long set_user(struct task_struct *t, uint32_t uid)
 {
 	struct ucounts *uc = alloc_ucounts(t->cred.user_ns, uid);
+	uint32_t from = READ_ONCE(t->ucounts);
 
 	if (!uc)
 		return -EAGAIN;
 	/* An observer is charged nowhere, and stays so. */
-	if (!t->ucounts || t->ucounts == ucounts_index(uc) + 1)
+	if (!from || from == ucounts_index(uc) + 1)
 		return 0;
 	flag_nproc_exceeded(t, uc, uid);
-	move_nproc(t, uc);
+	move_nproc(t, from, uc);
 	return 0;
 }
 

@@ -228,13 +228,15 @@ static bool waited_for(struct task_struct *t)
 
 void release_group(int tgid)
 {
-	struct task_struct *t = find_task_by_vpid(tgid);
+	struct task_struct *leader = find_task_by_vpid(tgid), *t;
 
-	if (t && !waited_for(t))
+	if (leader && !waited_for(leader))
 		return;
 	for_each_task(i, t)
-		if (READ_ONCE(t->tgid) == tgid && waited_for(t))
+		if (t != leader && READ_ONCE(t->tgid) == tgid && waited_for(t))
 			release_task(t);
+	if (leader)
+		release_task(leader);
 }
 
 void exit_thread(struct task_struct *t)
@@ -335,20 +337,41 @@ static struct task_struct *take_leader_place(struct task_struct *t)
 	return leader;
 }
 
+/* Nobody else can be using it, and nothing has been locked in it: it is as good as new. */
+static bool mm_is_unused(struct task_struct *t)
+{
+	struct mm_struct *mm = task_mm(t);
+
+	return mm && !mm->flags && !mm->dir[0] && !mm->def_flags &&
+	       !atomic64_read(&mm->locked_vm);
+}
+
+/* exec_mmap() for the model. False: the world is full. */
+static bool new_mm(struct task_struct *t)
+{
+	struct mm_struct *mm;
+
+	if (mm_is_unused(t))
+		return true;
+	mm = mm_alloc(task_ref(t));
+	if (!mm)
+		return false;
+	exit_mm(t, task_ref(t));
+	WRITE_ONCE(t->mm, table_index(TABLE_MM, mm) + 1);
+	smp_store_release(&mm->slot, slot_word(SLOT_LIVE, slot_gen(mm->slot), 0));
+	return true;
+}
+
 struct task_struct *begin_new_exec(struct task_struct *t)
 {
 	struct task_struct *self = take_leader_place(t), *other;
-	struct mm_struct *mm = mm_alloc(task_ref(self));
 
-	if (!mm)
-		return NULL;
 	current = self;
 	for_each_task(i, other)
 		if (other != self && READ_ONCE(other->tgid) == self->tgid)
 			release_task(other);
-	exit_mm(self, task_ref(self));
-	WRITE_ONCE(self->mm, table_index(TABLE_MM, mm) + 1);
-	smp_store_release(&mm->slot, slot_word(SLOT_LIVE, slot_gen(mm->slot), 0));
+	if (!new_mm(self))
+		return NULL;
 	self->flags &= ~PF_FORKNOEXEC;
 	cred_exec(self);
 	return self;

@@ -29,6 +29,13 @@ struct lockmap_undo {
 	bool lost; /* there was more */
 };
 
+static inline bool lockmap_undo_test(const struct lockmap_undo *undo, uint64_t page)
+{
+	uint64_t word = page / 64 - undo->base;
+
+	return word < LOCKMAP_UNDO_WORDS && (undo->bits[word] >> page % 64 & 1);
+}
+
 /* lockmap_prepare - see that every bit of the range has memory. 0 or -ENOMEM; no bit changes. */
 int lockmap_prepare(struct mm_struct *mm, uint64_t first, uint64_t end);
 

@@ -334,19 +334,28 @@ long mlock_future_charge(struct mlock_op *op, uint64_t pages, int err, struct re
 	return charge(op, pages) ? 0 : refuse(op, err, pages, why);
 }
 
+/* @n bits have become set. */
+static void pay(struct mlock_op *op, int64_t n)
+{
+	if (n > op->charged)
+		atomic64_add_return(n - op->charged, &op->mm->locked_vm);
+	op->charged -= n < op->charged ? n : op->charged;
+}
+
+long mlock_place(struct mlock_op *op, uint64_t first, uint64_t end)
+{
+	if (lockmap_prepare(op->mm, first, end))
+		return -ENOMEM;
+	pay(op, lockmap_set(op->mm, first, end));
+	return 0;
+}
+
 long mlock_settle(struct mlock_op *op, uint64_t first, uint64_t end)
 {
-	int64_t more;
+	long ret = mlock_place(op, first, end);
 
-	if (lockmap_prepare(op->mm, first, end)) {
-		mlock_cancel(op);
-		return -ENOMEM;
-	}
-	more = lockmap_set(op->mm, first, end) - op->charged;
-	op->charged = 0;
-	if (more)
-		atomic64_add_return(more, &op->mm->locked_vm);
-	return 0;
+	mlock_cancel(op);
+	return ret;
 }
 
 void mlock_cancel(struct mlock_op *op)
@@ -373,9 +382,17 @@ void mlock_restore(struct mlock_op *op, const struct lockmap_undo *undo)
 		atomic64_add_return(n, &op->mm->locked_vm);
 }
 
-void mlock_lift(struct mlock_op *op, uint64_t first, uint64_t end)
+uint64_t mlock_lift(struct mlock_op *op, uint64_t first, uint64_t end, struct lockmap_undo *undo)
 {
-	op->charged += lockmap_clear(op->mm, first, end, NULL);
+	uint64_t n = lockmap_clear(op->mm, first, end, undo);
+
+	op->charged += n;
+	return n;
+}
+
+void mlock_drop(struct mlock_op *op, const struct lockmap_undo *undo)
+{
+	pay(op, lockmap_restore(op->mm, undo));
 }
 
 long mlockall_check(struct mlock_op *op, int flags, uint64_t total_vm, struct refusal *why)

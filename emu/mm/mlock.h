@@ -94,10 +94,13 @@ long can_do_mlock(struct mlock_op *op, uint64_t pages, struct refusal *why);
 long mlock_future_charge(struct mlock_op *op, uint64_t pages, int err, struct refusal *why);
 
 /*
- * mlock_settle - the pages [@first, @end) are locked now, and what was charged beyond those of
- * them that were not locked before is given back. Charges without a check what was not charged.
- * 0, or -ENOMEM: the world has no room for the map; the charge is then given back.
+ * mlock_place - the pages [@first, @end) are locked now. Those that were not before are paid from
+ * the charge, and beyond it without a check. 0, or -ENOMEM: the world has no room for the map,
+ * nothing is changed.
  */
+long mlock_place(struct mlock_op *op, uint64_t first, uint64_t end);
+
+/* mlock_settle - mlock_place(), and what is left of the charge is given back, whatever happens. */
 long mlock_settle(struct mlock_op *op, uint64_t first, uint64_t end);
 
 /* mlock_cancel - give the charge back. */
@@ -111,8 +114,12 @@ uint64_t mlock_release(struct mlock_op *op, uint64_t first, uint64_t end,
 		       struct lockmap_undo *undo);
 void mlock_restore(struct mlock_op *op, const struct lockmap_undo *undo);
 
-/* mlock_lift - take the pages out of the map and keep them charged to @op: they are moving. */
-void mlock_lift(struct mlock_op *op, uint64_t first, uint64_t end);
+/*
+ * mlock_lift - take the pages out of the map and keep them charged to @op: they are moving.
+ * Returns how many were locked. mlock_drop() puts back what @undo remembers.
+ */
+uint64_t mlock_lift(struct mlock_op *op, uint64_t first, uint64_t end, struct lockmap_undo *undo);
+void mlock_drop(struct mlock_op *op, const struct lockmap_undo *undo);
 
 /*
  * mlockall_check - may @op's task call mlockall(@flags) with @total_vm pages mapped?

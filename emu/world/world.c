@@ -204,6 +204,7 @@ static int format(const char *name, unsigned int uid)
 	h->created_ns = boottime_ns();
 	sys_call(__NR_getrandom, &h->id, sizeof(h->id), 0);
 	snprintf(h->name, sizeof(h->name), "%s", name);
+	libc_find_offsets(&h->libc);
 	for (int i = 0; i < NR_TABLES; i++)
 		h->table[i].layout = world_layout[i];
 	for (int i = 0; i < NR_TABLES; i++)
@@ -241,30 +242,44 @@ int world_create(const char *name, unsigned int uid)
 	return ret;
 }
 
-int world_map(int fd)
+static int verify(const struct world_header *h)
 {
-	struct world_header h;
-	struct stat st;
-	long n;
-
-	n = sys_call(__NR_fstat, fd, &st);
-	if (SYS_ERR(n))
-		return n;
-	n = sys_call(__NR_pread64, fd, &h, sizeof(h), 0L);
-	if (SYS_ERR(n))
-		return n;
-	if (n != sizeof(h) || h.magic != WORLD_MAGIC)
+	if (h->magic != WORLD_MAGIC)
 		return -ENOEXEC;
-	if (h.abi != WORLD_ABI)
+	if (h->abi != WORLD_ABI)
 		return -EPROTO;
-	if (h.header_size != sizeof(h) || h.size != WORLD_SIZE || (uint64_t)st.st_size != h.size ||
-	    h.name[WORLD_NAME_MAX] || !world_name_valid(h.name) ||
-	    h.preload_path[sizeof(h.preload_path) - 1])
+	if (h->header_size != sizeof(*h) || h->size != WORLD_SIZE || h->name[WORLD_NAME_MAX] ||
+	    !world_name_valid(h->name) || h->preload_path[sizeof(h->preload_path) - 1])
 		return -ENOEXEC;
 	for (int i = 0; i < NR_TABLES; i++)
-		if (memcmp(&h.table[i].layout, &world_layout[i], sizeof(world_layout[i])))
+		if (memcmp(&h->table[i].layout, &world_layout[i], sizeof(world_layout[i])))
 			return -ENOEXEC;
-	return map_world(fd, MAP_SHARED);
+	return 0;
+}
+
+int world_map(int fd)
+{
+	struct world_header *before = world;
+	struct stat st;
+	int ret;
+
+	ret = sys_call(__NR_fstat, fd, &st);
+	if (ret)
+		return ret;
+	/* A file of another length has no header that could be read without care. */
+	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)PAGE)
+		return -ENOEXEC;
+	ret = map_world(fd, MAP_SHARED);
+	if (ret)
+		return ret;
+	ret = verify(world);
+	if (!ret && (uint64_t)st.st_size != WORLD_SIZE)
+		ret = -ENOEXEC;
+	if (ret) {
+		world_unmap();
+		world = before;
+	}
+	return ret;
 }
 
 int world_map_private(void)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "emu/lib/atomic.h"
+#include "emu/world/libc.h"
 
 /*
  * Everything shared lives in tables of fixed-size slots, reached by offset and index, never by
@@ -152,6 +153,7 @@ struct world_header {
 	uint32_t refusals_lost; /* distinct refusals that found the table full */
 	int64_t host_mq_msg_max;
 	int64_t host_mq_msgsize_max;
+	struct libc_offsets libc;
 	char preload_path[512]; /* of the preload library, as the launcher gave it */
 };
 static_assert(sizeof(struct world_header) <= 4096, "the header is one page");

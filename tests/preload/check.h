@@ -114,4 +114,24 @@ static inline bool read_within(int fd, void *buf, size_t n, int ms)
 		done_;                                                                             \
 	})
 
+/* A program of many cases runs one of them in each process. */
+struct test_case {
+	const char *name;
+	void (*run)(void);
+};
+
+/* run_case - what main() does: --list prints the names, a name runs that case. */
+static inline int run_case(const struct test_case *test, size_t n, int argc, char **argv)
+{
+	for (size_t i = 0; i < n && argc > 1; i++) {
+		if (!strcmp(argv[1], "--list"))
+			puts(test[i].name);
+		if (strcmp(argv[1], test[i].name))
+			continue;
+		test[i].run();
+		return failures != 0;
+	}
+	return argc > 1 && !strcmp(argv[1], "--list") ? 0 : 2;
+}
+
 #endif

@@ -20,7 +20,7 @@
  *                                  as UID; a refusal says ERRNO, as a rule EAGAIN
  *        create --list             the calls
  *        create --child            what the calls that start a program start
- *        create --popen-errno      what libc's own popen says when there may be no child
+ *        create --libc             what libc's own popen and system say when there may be no child
  *
  * Each child reports on one pipe and waits for a byte on another. Both have fixed numbers, so that
  * programs started find them.
@@ -369,14 +369,16 @@ static int list(void)
 	return 0;
 }
 
-/* Not for root, whom no limit stops. */
-static int popen_errno(void)
+/* The errno of popen and the status of system. Not for root, whom no limit stops. */
+static int refusals_of_libc(void)
 {
 	struct rlimit none = { 0 };
+	int popen_errno;
 
 	if (setrlimit(RLIMIT_NPROC, &none) || popen(":", "r"))
 		return 1;
-	printf("%d\n", errno);
+	popen_errno = errno;
+	printf("%d %d\n", popen_errno, system(":"));
 	return 0;
 }
 
@@ -389,8 +391,8 @@ int main(int argc, char **argv)
 		child();
 	if (argc > 1 && !strcmp(argv[1], "--list"))
 		return list();
-	if (argc > 1 && !strcmp(argv[1], "--popen-errno"))
-		return popen_errno();
+	if (argc > 1 && !strcmp(argv[1], "--libc"))
+		return refusals_of_libc();
 	if (argc < 3 || getrlimit(RLIMIT_NPROC, &r))
 		return 2;
 	limit = r.rlim_cur;

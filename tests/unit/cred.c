@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Credentials: ids, capabilities, groups, exec, the NPROC charge; and a walk beside the real kernel. */
+/* Credentials: ids, capabilities, groups, exec, the NPROC charge; and walks beside the kernel. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/prctl.h>
 #include <linux/securebits.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -551,6 +551,40 @@ Test(cred, charge_moves_there_and_back)
 	cr_assert_eq(sys_setresuid(t, 2, KEEP, KEEP), 0);
 	cr_assert_eq(count(2), 1);
 	cr_assert_eq(count(1) + count(3), 0);
+}
+
+#define MOVES 300000
+
+static uint32_t moving;
+
+static void *move_about(void *task)
+{
+	struct task_struct *t = task, *me = task_adopt(t, getpid(), getpid());
+
+	current = me;
+	WRITE_ONCE(moving, 1);
+	for (int i = 0; me && i < MOVES; i++)
+		sys_setresuid(t, i & 1 ? 1 : 2, KEEP, KEEP);
+	return me;
+}
+
+/* What libc's setuid() in two threads of a process at once does to each of its threads. */
+Test(cred, charge_moved_by_two_at_once_is_moved_once)
+{
+	struct task_struct *t = task_of(1, 1);
+	pthread_t thread;
+	void *other;
+
+	set_uids(t, 1, 1, 2, 1);
+	t->cred.cap_permitted = t->cred.cap_effective = CAP(SETUID);
+	cr_assert_eq(pthread_create(&thread, NULL, move_about, t), 0);
+	while (!READ_ONCE(moving))
+		cpu_relax();
+	for (int i = 0; i < MOVES; i++)
+		cr_assert_eq(sys_setresuid(t, i & 1 ? 2 : 1, KEEP, KEEP), 0);
+	pthread_join(thread, &other);
+	cr_assert_not_null(other);
+	cr_assert_eq(count(1) + count(2), 2, "the task and the other thread's");
 }
 
 Test(cred, other_uid_changes_do_not_move_it)

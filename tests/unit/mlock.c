@@ -459,15 +459,22 @@ Test(mlock, lift_moves_the_charge)
 {
 	uint64_t p = fake_pages(16), q = fake_pages(16);
 	struct refusal why = { 0 };
+	struct lockmap_undo was;
 	struct mlock_op op;
 
 	cr_assert_eq(lock_pages(p, 2), 0);
 	cr_assert_eq(lock_pages(q, 1), 0);
 	mlock_begin(&op, task, mm);
 	cr_assert_eq(mlock_future_charge(&op, 1, EAGAIN, &why), 0);
-	mlock_lift(&op, p, p + 2);
+	cr_assert_eq(mlock_lift(&op, p, p + 2, &was), 2);
 	cr_assert_eq(locked(), 4);
 	cr_assert_not(lockmap_test(mm, p));
+	/* Back, and once more. */
+	mlock_drop(&op, &was);
+	cr_assert_eq(op.charged, 1);
+	cr_assert_eq(locked(), 4);
+	cr_assert_eq(mlock_lift(&op, p, p + 2, &was), 2);
+	cr_assert(lockmap_undo_test(&was, p + 1) && !lockmap_undo_test(&was, p + 2));
 	/* Onto a page that was locked itself. */
 	cr_assert_eq(mlock_settle(&op, q, q + 3), 0);
 	mlock_end(&op);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Where libc has the functions that the preload library calls for real. */
+#ifndef EMU_WORLD_LIBC_H
+#define EMU_WORLD_LIBC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Looking a name up costs about a microsecond, in every new program; so the launcher does it once
+ * and leaves offsets, with the build-id of the libc that they belong to.
+ */
+#define REAL_FUNCTIONS(X)                                                                          \
+	X(fork)                                                                                    \
+	X(_Fork)                                                                                   \
+	X(clone)                                                                                   \
+	X(pthread_create)                                                                          \
+	X(thrd_create)                                                                             \
+	X(posix_spawn)                                                                             \
+	X(posix_spawnp)                                                                            \
+	X(wait4)                                                                                   \
+	X(waitid)                                                                                  \
+	X(openat)                                                                                  \
+	X(fopen)                                                                                   \
+	X(freopen)                                                                                 \
+	X(fclose)                                                                                  \
+	X(brk)                                                                                     \
+	X(sbrk)                                                                                    \
+	X(sysconf)                                                                                 \
+	X(getauxval)
+
+enum real_function {
+#define X(name) REAL_##name,
+	REAL_FUNCTIONS(X)
+#undef X
+	NR_REAL_FUNCTIONS,
+};
+
+#define LIBC_BUILD_ID 20 /* bytes of a GNU build-id */
+
+struct libc_offsets {
+	uint32_t valid;
+	uint32_t id_offset; /* of the build-id, from the start of libc's mapping */
+	uint8_t build_id[LIBC_BUILD_ID];
+	uint32_t function[NR_REAL_FUNCTIONS];
+};
+
+/* libc_find_offsets - fill @o from the caller's own libc; o->valid stays 0 if anything is odd. */
+void libc_find_offsets(struct libc_offsets *o);
+
+/*
+ * libc_base - start of the caller's libc, if it is the one that @o describes; else NULL.
+ * Async-signal-safe, no look-up of names.
+ */
+char *libc_base(const struct libc_offsets *o);
+
+#endif
