@@ -71,9 +71,37 @@ int hook_group_member(gid_t gid)
 
 /*
  * The system calls change the calling thread, libc's functions every thread of the process: the
- * threads share their ids unless somebody went past libc, so each gets the same call.
+ * threads share their ids unless somebody went past libc, so each gets the same call. libc lets
+ * one such call in at a time, and so do we; the holder of the lock is a thread id, so that a child
+ * forked meanwhile, in which that thread does not exist, is not locked out.
  */
 typedef long cred_call(struct task_struct *t, const uint32_t *a);
+
+static int setxid_lock;
+
+static bool holds_setxid(int tid)
+{
+	struct task_struct *t = find_task_by_vpid(tid);
+
+	return t && READ_ONCE(t->tgid) == current->tgid;
+}
+
+static void lock_setxid(void)
+{
+	int holder = 0;
+
+	while (!try_cmpxchg(&setxid_lock, &holder, current->pid)) {
+		if (!holds_setxid(holder) && cmpxchg(&setxid_lock, holder, current->pid) == holder)
+			return;
+		sys_call(__NR_sched_yield);
+		holder = 0;
+	}
+}
+
+static void unlock_setxid(void)
+{
+	smp_store_release(&setxid_lock, 0);
+}
 
 static long one_thread(cred_call *call, const uint32_t *a)
 {
@@ -81,9 +109,17 @@ static long one_thread(cred_call *call, const uint32_t *a)
 	long ret;
 
 	block_signals(&mask);
+	lock_setxid();
 	ret = call(current, a);
+	unlock_setxid();
 	restore_signals(&mask);
 	return ret;
+}
+
+static bool is_other_thread(const struct task_struct *t)
+{
+	return t != current && slot_state(READ_ONCE(t->slot)) == SLOT_LIVE &&
+	       READ_ONCE(t->tgid) == current->tgid;
 }
 
 static long all_threads(cred_call *call, const uint32_t *a)
@@ -93,12 +129,13 @@ static long all_threads(cred_call *call, const uint32_t *a)
 	long ret;
 
 	block_signals(&mask);
+	lock_setxid();
 	ret = call(current, a);
 	if (ret >= 0)
 		for_each_task(i, t)
-			if (t != current && slot_state(READ_ONCE(t->slot)) == SLOT_LIVE &&
-			    READ_ONCE(t->tgid) == current->tgid)
+			if (is_other_thread(t))
 				call(t, a);
+	unlock_setxid();
 	restore_signals(&mask);
 	return ret;
 }
@@ -116,7 +153,6 @@ CRED_CALL(setregid, 2, a[0], a[1])
 CRED_CALL(setresgid, 3, a[0], a[1], a[2])
 CRED_CALL(setfsuid, 1, a[0])
 CRED_CALL(setfsgid, 1, a[0])
-CRED_CALL(setgroups, 2, (int32_t)a[0], a + 1)
 
 #define IDS(...) ((const uint32_t[]){ __VA_ARGS__ })
 
@@ -201,27 +237,32 @@ long hook_sys_setresgid(gid_t rgid, gid_t egid, gid_t sgid)
 	return one_thread(call_setresgid, IDS(rgid, egid, sgid));
 }
 
-/* The list travels behind its length, so that every thread can be given the same words. */
-static long set_groups(long (*apply)(cred_call *, const uint32_t *), long n, const gid_t *list)
+static long set_groups(long n, const gid_t *list, bool others)
 {
-	uint32_t a[1 + CRED_NGROUPS_MAX];
+	struct task_struct *t;
+	uint64_t mask;
+	long ret;
 
-	if (n < 0 || n > CRED_NGROUPS_MAX)
-		return sys_setgroups(current, n, list);
-	a[0] = n;
-	if (n)
-		memcpy(a + 1, list, n * sizeof(*list));
-	return apply(call_setgroups, a);
+	block_signals(&mask);
+	lock_setxid();
+	ret = sys_setgroups(current, n, list);
+	if (!ret && others)
+		for_each_task(i, t)
+			if (is_other_thread(t))
+				sys_setgroups(t, current->cred.ngroups, current->cred.groups);
+	unlock_setxid();
+	restore_signals(&mask);
+	return ret;
 }
 
 long hook_setgroups(size_t n, const gid_t *list)
 {
-	return set_groups(all_threads, n > INT32_MAX ? INT32_MAX : n, list);
+	return set_groups(n > INT32_MAX ? INT32_MAX : n, list, true);
 }
 
 long hook_sys_setgroups(long n, const gid_t *list)
 {
-	return set_groups(one_thread, (int)n, list);
+	return set_groups((int)n, list, false);
 }
 
 /* libc's sets the groups inside: ask it for the list, and set it here. */
@@ -237,12 +278,9 @@ int hook_initgroups(const char *user, gid_t group)
 
 long hook_capget(void *header, void *data)
 {
-	int pid = header ? ((const int *)header)[1] : 0;
-	struct task_struct *t = pid > 0 ? find_task_by_vpid(pid) : current;
+	long ret = sys_capget(current, header, data);
 
-	if (!t)
-		return sys_call(__NR_capget, header, data);
-	return sys_capget(t, header, data);
+	return ret == -ESRCH ? sys_call(__NR_capget, header, data) : ret;
 }
 
 long hook_capset(void *header, const void *data)

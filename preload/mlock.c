@@ -183,7 +183,7 @@ static long mlock_for_real(struct mlock_op *op, unsigned int flags)
 	return -ENOMEM;
 }
 
-static long do_mlock(const void *addr, size_t len, unsigned int flags)
+static long do_mlock(const void *addr, size_t len, unsigned int flags, const char *call)
 {
 	struct mm_struct *mm = task_mm(current);
 	struct refusal why = { 0 };
@@ -198,20 +198,20 @@ static long do_mlock(const void *addr, size_t len, unsigned int flags)
 	if (!ret && op.first != op.end)
 		ret = mlock_for_real(&op, flags);
 	mlock_end(&op);
-	refusal_log(&why, "mlock");
+	refusal_log(&why, call);
 	return ret;
 }
 
 long hook_mlock(const void *addr, size_t len)
 {
-	return do_mlock(addr, len, 0);
+	return do_mlock(addr, len, 0, "mlock");
 }
 
 long hook_mlock2(const void *addr, size_t len, unsigned int flags)
 {
 	if (flags & ~MLOCK_ONFAULT)
 		return -EINVAL;
-	return do_mlock(addr, len, flags);
+	return do_mlock(addr, len, flags, "mlock2");
 }
 
 long hook_munlock(const void *addr, size_t len)
@@ -365,7 +365,7 @@ long hook_mlockall(int flags)
 	if (!ret)
 		mlockall_for_real(&op, flags);
 	mlock_end(&op);
-	refusal_log(&why, "mlock");
+	refusal_log(&why, "mlockall");
 	return ret;
 }
 
@@ -523,7 +523,7 @@ long hook_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 	else
 		ret = do_mmap_unlocked(&op, &a);
 	mlock_end(&op);
-	refusal_log(&why, "mlock");
+	refusal_log(&why, "mmap");
 	return ret;
 }
 
@@ -716,7 +716,7 @@ static long move(struct mm_struct *mm, const struct mremap_args *a)
 	mlock_begin(&m.op, current, mm);
 	ret = do_mremap(&m, a, &why);
 	mlock_end(&m.op);
-	refusal_log(&why, "mlock");
+	refusal_log(&why, "mremap");
 	if (unsure(&m, a, ret))
 		mlock_reconcile(current);
 	return ret;
@@ -760,7 +760,7 @@ static bool brk_begin(struct brk_change *c, struct mm_struct *mm, uint64_t from,
 		ret = mlock_future_charge(&c->op, c->to - c->from, ENOMEM, &why);
 	if (ret)
 		mlock_end(&c->op);
-	refusal_log(&why, "mlock");
+	refusal_log(&why, "brk");
 	return !ret;
 }
 

@@ -27,6 +27,12 @@ struct gc {
 	unsigned int removed, failed;
 };
 
+/* Somebody else was faster: the file is gone, or its name another world's. */
+static bool is_gone(int err)
+{
+	return err == -ENOENT || err == -ESTALE;
+}
+
 static void say_failed(struct gc *gc, const char *path, const char *why)
 {
 	gc->failed++;
@@ -39,7 +45,8 @@ static void remove_rubbish(struct gc *gc, struct candidate *c, const char *why)
 	int err = world_remove_file(c->fd, c->path);
 
 	if (err) {
-		say_failed(gc, c->path, strerror(-err));
+		if (!is_gone(err))
+			say_failed(gc, c->path, strerror(-err));
 		return;
 	}
 	gc->removed++;
@@ -97,7 +104,7 @@ static void collect_locked(struct gc *gc, struct candidate *c)
 	err = cmd_attach(c->fd, c->name);
 	if (!err) {
 		err = remove_world(gc, c);
-		if (err && err != -EBUSY)
+		if (err && err != -EBUSY && !is_gone(err))
 			say_failed(gc, c->path, strerror(-err));
 		cmd_detach();
 	} else if (err == -ENOEXEC || err == -EPROTO) {

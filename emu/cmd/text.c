@@ -78,7 +78,9 @@ const char *cmd_limit_text(char *buf, size_t size, uint64_t limit)
 
 int64_t cmd_kb(int64_t pages)
 {
-	return pages < INT64_MAX / KB_PER_PAGE ? pages * KB_PER_PAGE : INT64_MAX;
+	int64_t kb;
+
+	return __builtin_mul_overflow(pages, KB_PER_PAGE, &kb) ? INT64_MAX : kb;
 }
 
 bool cmd_queue_named(const struct mqueue_inode *q)

@@ -14,28 +14,29 @@
 
 /*
  * Only the threads of its process write a task's credentials, but other tasks read them, without a
- * lock. A change is therefore a series of single stores that first takes away what the new credentials do
- * not have and last gives what the old ones had not: at no point is the task more than it was or
- * will be, and at every point effective <= permitted and ambient <= permitted & inheritable.
+ * lock. A change is therefore a series of single stores that first takes away what the new
+ * credentials do not have and last gives what the old ones had not: at no point is the task more
+ * than it was or will be, and at every point effective <= permitted and ambient <= permitted &
+ * inheritable.
  */
 
-#define NO_ID ((uint32_t)-1) /* "leave it as it is"; no user or group has this number */
-#define ROOT_ID 0u
-#define NGROUPS_MAX_LINUX 65536
+#define NO_ID               ((uint32_t)-1) /* "leave it as it is"; nobody has this number */
+#define ROOT_ID             0u
+#define NGROUPS_MAX_LINUX   65536
 #define CAP_VALID_NUMBER(n) ((n) <= CAP_CHECKPOINT_RESTORE)
-#define CAP_BIT(n) (1ull << (n))
+#define CAP_BIT(n)          (1ull << (n))
 
 /* What a file system looks at: these follow the file-system uid (setfsuid(2)). */
-#define CAP_FS_SET                                                                                 \
-	(CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_DAC_READ_SEARCH) |           \
-	 CAP_BIT(CAP_FOWNER) | CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_LINUX_IMMUTABLE) |                \
+#define CAP_FS_SET                                                                       \
+	(CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_DAC_READ_SEARCH) | \
+	 CAP_BIT(CAP_FOWNER) | CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_LINUX_IMMUTABLE) |      \
 	 CAP_BIT(CAP_MKNOD) | CAP_BIT(CAP_MAC_OVERRIDE))
 
 /* Restrictions that programs put on themselves, in Linux 6.14 and newer; not in older headers. */
 #define SECBITS_UNPRIVILEGED (1u << 8 | 1u << 10)
-#define SECBITS (SECURE_ALL_BITS | SECBITS_UNPRIVILEGED)
-#define SECBITS_LOCKS (SECBITS << 1)
-#define SECBITS_PRIVILEGED ~(SECBITS_UNPRIVILEGED | SECBITS_UNPRIVILEGED << 1)
+#define SECBITS              (SECURE_ALL_BITS | SECBITS_UNPRIVILEGED)
+#define SECBITS_LOCKS        (SECBITS << 1)
+#define SECBITS_PRIVILEGED   (~(SECBITS_UNPRIVILEGED | SECBITS_UNPRIVILEGED << 1))
 
 struct ids {
 	uint32_t r, e, s, fs;
@@ -145,10 +146,10 @@ bool in_group_p(const struct cred *cred, uint32_t gid)
 }
 
 /* Stores in program order, and only of what changes. */
-#define put(p, v)                                                                                  \
-	do {                                                                                       \
-		if (*(p) != (v))                                                                   \
-			smp_store_release((p), (v));                                               \
+#define put(p, v)                                    \
+	do {                                         \
+		if (*(p) != (v))                     \
+			smp_store_release((p), (v)); \
 	} while (0)
 
 static struct caps get_caps(const struct cred *c)
@@ -385,6 +386,13 @@ static long set_user(struct task_struct *t, uint32_t uid)
 	flag_nproc_exceeded(t, uc, uid);
 	move_nproc(t, from, uc);
 	return 0;
+}
+
+void cred_take(struct task_struct *to, const struct task_struct *from)
+{
+	if (to->cred.uid != from->cred.uid)
+		set_user(to, from->cred.uid);
+	to->cred = from->cred;
 }
 
 static long commit_uids(struct task_struct *t, const struct ids *new)

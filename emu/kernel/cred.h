@@ -37,11 +37,12 @@ bool capable(const struct task_struct *t, int cap);
 bool in_group_p(const struct cred *cred, uint32_t gid);
 
 /*
- * The set*id family, kernel/sys.c rules; (uint32_t)-1 leaves an id as it is. All return 0 or
- * -EPERM (nothing is then changed). A changed real uid moves the NPROC charge to the new record
- * without a check; leaving uid 0 drops capabilities (capabilities(7), unless securebits say
- * otherwise). -EAGAIN only when no record can be made for the new uid. @t is the calling thread's
- * task. Callers block signals.
+ * The set*id family, kernel/sys.c rules; (uint32_t)-1 leaves an id as it is. All return 0, -EPERM
+ * or, from setuid and setgid of -1, -EINVAL (nothing is then changed). A changed real uid moves the
+ * NPROC charge to the new record without a check; leaving uid 0 drops capabilities
+ * (capabilities(7), unless securebits say otherwise). -EAGAIN only when no record can be made for
+ * the new uid. @t is the calling thread's task, or another of its process, as libc's functions
+ * change them all; one caller at a time for one @t. Callers block signals.
  */
 long sys_setresuid(struct task_struct *t, uint32_t ruid, uint32_t euid, uint32_t suid);
 long sys_setreuid(struct task_struct *t, uint32_t ruid, uint32_t euid);
@@ -54,7 +55,10 @@ long sys_setgid(struct task_struct *t, uint32_t gid);
 long sys_setfsuid(struct task_struct *t, uint32_t uid);
 long sys_setfsgid(struct task_struct *t, uint32_t gid);
 
-/* sys_setgroups - 0, -EPERM (no CAP_SETGID), -EINVAL (n > 65536), -ENOMEM (n > CRED_NGROUPS_MAX). */
+/*
+ * sys_setgroups - 0, -EPERM (no CAP_SETGID), -EINVAL (n > 65536), -ENOMEM (n > CRED_NGROUPS_MAX),
+ * -EFAULT (@list is the program's pointer, and cannot be read).
+ */
 long sys_setgroups(struct task_struct *t, long n, const uint32_t *list);
 
 /*
@@ -70,6 +74,9 @@ long sys_capset(struct task_struct *t, void *hdr, const void *data);
  */
 long cap_prctl(struct task_struct *t, int option, unsigned long a2, unsigned long a3,
 	       unsigned long a4, unsigned long a5, bool *handled);
+
+/* cred_take - @to gets the credentials of @from, and its NPROC charge follows. */
+void cred_take(struct task_struct *to, const struct task_struct *from);
 
 /* cred_exec - what a successful exec does to @t's capabilities and ids (no set-id file). */
 void cred_exec(struct task_struct *t);

@@ -168,15 +168,16 @@ static void exit_mm(struct task_struct *t, uint32_t me)
 
 static void uncharge_nproc(struct task_struct *t, struct task_struct *me)
 {
-	uint32_t idx = READ_ONCE(t->ucounts);
-	struct ucounts *uc = idx ? table_slot(TABLE_UCOUNTS, idx - 1) : NULL;
+	struct ucounts *uc;
+	uint32_t idx;
 
-	if (!uc)
-		return;
-	ucounts_begin(me, uc, UCOUNT_RLIMIT_NPROC);
-	WRITE_ONCE(t->ucounts, 0);
-	dec_rlimit_ucounts(uc, UCOUNT_RLIMIT_NPROC, 1);
-	ucounts_end(me);
+	/* Another thread of its process may be moving the charge to another record. */
+	while ((idx = READ_ONCE(t->ucounts)) && (uc = table_slot(TABLE_UCOUNTS, idx - 1))) {
+		ucounts_begin(me, uc, UCOUNT_RLIMIT_NPROC);
+		if (cmpxchg(&t->ucounts, idx, 0) == idx)
+			dec_rlimit_ucounts(uc, UCOUNT_RLIMIT_NPROC, 1);
+		ucounts_end(me);
+	}
 }
 
 static bool settle_word(uint64_t *word)
@@ -332,7 +333,7 @@ static struct task_struct *take_leader_place(struct task_struct *t)
 
 	if (leader == t)
 		return t;
-	leader->cred = t->cred;
+	cred_take(leader, t);
 	leader->flags = t->flags;
 	return leader;
 }

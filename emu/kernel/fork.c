@@ -14,6 +14,8 @@
 #define CLONE_NEWPID 0x20000000
 #endif
 
+#define OVERFLOW_ID 65534 /* the kernel's overflowuid and overflowgid */
+
 __thread struct task_struct *current __attribute__((tls_model("initial-exec")));
 
 static uint32_t *pid_hint(int pid)
@@ -102,6 +104,15 @@ static void copy_thread_group(struct task_struct *t, struct task_struct *parent,
 	t->group_leader = task_ref(t);
 	t->parent = flags & CLONE_PARENT ? leader->parent : task_ref(leader);
 	memcpy(t->rlim, leader->rlim, sizeof(t->rlim));
+}
+
+/* Of nobody that the world knows: no limit of the model binds it, and it has the overflow ids. */
+static void start_thread_group(struct task_struct *t)
+{
+	t->group_leader = task_ref(t);
+	t->parent = 0;
+	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++)
+		t->rlim[i] = (struct rlim){ RLIM_INF, RLIM_INF };
 }
 
 /* The kernel's exemptions: root by real uid, or a capability of the caller. */
@@ -210,12 +221,19 @@ static struct task_struct *adopted_slot(struct task_struct *parent, int pid, int
 	if (!t)
 		return NULL;
 	leader = pid == tgid ? NULL : find_task_by_vpid(tgid);
-	if (!parent)
-		parent = leader ? leader : task_get(READ_ONCE(world->init_task));
+	if (leader)
+		parent = leader;
+	else if (!parent)
+		parent = task_get(READ_ONCE(world->init_task));
 	t->flags = PF_ADOPTED;
 	if (parent)
 		t->cred = parent->cred;
-	copy_thread_group(t, leader ? leader : parent ? parent : t, leader ? CLONE_THREAD : 0);
+	else
+		cred_init(&t->cred, OVERFLOW_ID, OVERFLOW_ID);
+	if (parent)
+		copy_thread_group(t, parent, leader ? CLONE_THREAD : 0);
+	else
+		start_thread_group(t);
 	if (leader && !copy_mm(t, leader, CLONE_VM))
 		goto fail;
 	if (!leader && !give_mm(t))

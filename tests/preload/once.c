@@ -36,7 +36,7 @@ static int status_of(pid_t pid)
 {
 	int status;
 
-	return waitpid(pid, &status, 0) == pid ? status : -1;
+	return waitpid(pid, &status, 0) > 0 ? status : -1;
 }
 
 /* --- system and popen --- */
@@ -49,7 +49,6 @@ static void system_statuses(void)
 	check_eq("interrupted", SIGINT, system("kill -INT $$"));
 	check_eq("not_found", 127 << 8, system("exec /nowhere/at/all 2>/dev/null"));
 	check_eq("empty", 0, system(""));
-	check_eq("dash_first", 0, system("-x 2>/dev/null; exit 0"));
 	check_left("left", 0);
 }
 
@@ -135,9 +134,9 @@ static void popen_closes_earlier_streams(void)
 /* A stream of popen may be closed by fclose: that waits for the child. */
 static void popen_and_fclose(void)
 {
-	FILE *f = popen("exit 0", "r");
+	int (*volatile close_it)(FILE *) = fclose;
 
-	check_eq("fclose", 0, fclose(f));
+	check_eq("fclose", 0, close_it(popen("exit 0", "r")));
 	check_err("no_child", ECHILD, err_of(wait(NULL)));
 	check_left("left", 0);
 }
@@ -416,6 +415,7 @@ static void spawn_missing_program(void)
 	char *argv[] = { "nothing", NULL };
 	pid_t pid = 4711;
 
+	setenv("PATH", "/usr/bin:/bin", 1);
 	check_err("posix_spawn", ENOENT,
 		  posix_spawn(&pid, "/nowhere/nothing", NULL, NULL, argv, environ));
 	check_err("posix_spawnp", ENOENT,
@@ -461,7 +461,7 @@ static void spawn_arguments(void)
 	int fds[2];
 	pid_t pid;
 
-	if (pipe(fds) || dup2(fds[0], 6) < 0 || write(fds[1], "file", 4) != 4)
+	if (pipe(fds) || dup2(fds[0], 6) < 0 || write(fds[1], "filefile", 8) != 8)
 		die("pipe");
 	signal(SIGUSR1, SIG_IGN);
 	sigemptyset(&mask);
@@ -479,7 +479,7 @@ static void spawn_arguments(void)
 	check_err("spawn", 0, posix_spawn(&pid, self, &actions, &attr, argv, env));
 	check_eq("status", 77 << 8, status_of(pid));
 	check_err("no_pid_wanted", 0, posix_spawn(NULL, self, &actions, &attr, argv, env));
-	check_eq("reaped", true, wait(NULL) > 0);
+	check_eq("no_pid_status", 77 << 8, status_of(-1));
 	check_left("left", 0);
 }
 

@@ -20,11 +20,11 @@
 #include "emu/lib/rawsys.h"
 
 #define CAP(n) (1ull << CAP_##n)
-#define KEEP ((uint32_t)-1)
-#define NPROC UCOUNT_RLIMIT_NPROC
+#define KEEP   ((uint32_t)-1)
+#define NPROC  UCOUNT_RLIMIT_NPROC
 /* The capabilities that follow the file-system uid. */
-#define FS_CAPS                                                                                    \
-	(CAP(CHOWN) | CAP(DAC_OVERRIDE) | CAP(DAC_READ_SEARCH) | CAP(FOWNER) | CAP(FSETID) |       \
+#define FS_CAPS                                                                              \
+	(CAP(CHOWN) | CAP(DAC_OVERRIDE) | CAP(DAC_READ_SEARCH) | CAP(FOWNER) | CAP(FSETID) | \
 	 CAP(LINUX_IMMUTABLE) | CAP(MKNOD) | CAP(MAC_OVERRIDE))
 
 static struct rlim no_limits[UCOUNT_RLIMIT_COUNTS];
@@ -73,28 +73,28 @@ static void set_caps(struct task_struct *t, uint64_t caps)
 	t->cred.cap_permitted = t->cred.cap_effective = caps;
 }
 
-#define assert_uids(t, r, e, s, fs)                                                                \
-	do {                                                                                       \
-		cr_assert_eq((t)->cred.uid, (uint32_t)(r));                                        \
-		cr_assert_eq((t)->cred.euid, (uint32_t)(e));                                       \
-		cr_assert_eq((t)->cred.suid, (uint32_t)(s));                                       \
-		cr_assert_eq((t)->cred.fsuid, (uint32_t)(fs));                                     \
+#define assert_uids(t, r, e, s, fs)                            \
+	do {                                                   \
+		cr_assert_eq((t)->cred.uid, (uint32_t)(r));    \
+		cr_assert_eq((t)->cred.euid, (uint32_t)(e));   \
+		cr_assert_eq((t)->cred.suid, (uint32_t)(s));   \
+		cr_assert_eq((t)->cred.fsuid, (uint32_t)(fs)); \
 	} while (0)
 
-#define assert_gids(t, r, e, s, fs)                                                                \
-	do {                                                                                       \
-		cr_assert_eq((t)->cred.gid, (uint32_t)(r));                                        \
-		cr_assert_eq((t)->cred.egid, (uint32_t)(e));                                       \
-		cr_assert_eq((t)->cred.sgid, (uint32_t)(s));                                       \
-		cr_assert_eq((t)->cred.fsgid, (uint32_t)(fs));                                     \
+#define assert_gids(t, r, e, s, fs)                            \
+	do {                                                   \
+		cr_assert_eq((t)->cred.gid, (uint32_t)(r));    \
+		cr_assert_eq((t)->cred.egid, (uint32_t)(e));   \
+		cr_assert_eq((t)->cred.sgid, (uint32_t)(s));   \
+		cr_assert_eq((t)->cred.fsgid, (uint32_t)(fs)); \
 	} while (0)
 
 /* @call answers @err and changes nothing of the task @t. */
-#define assert_refused(t, err, call)                                                               \
-	do {                                                                                       \
-		struct task_struct before = *(t);                                                  \
-		cr_assert_eq((call), (err));                                                       \
-		cr_assert_eq(memcmp(&before, (t), sizeof(before)), 0, #call " changed the task");  \
+#define assert_refused(t, err, call)                                                              \
+	do {                                                                                      \
+		struct task_struct before = *(t);                                                 \
+		cr_assert_eq((call), (err));                                                      \
+		cr_assert_eq(memcmp(&before, (t), sizeof(before)), 0, #call " changed the task"); \
 	} while (0)
 
 static long count(uint32_t uid)
@@ -206,8 +206,19 @@ Test(cred, cap_from_name_knows_all)
 Test(cred, cap_from_name_refuses_others)
 {
 	static const char *const names[] = {
-		"",	   "cap",	"cap_",	     "sys",	 "sys_", "sys_resource ", "sys_resources",
-		"cap_cap_kill", "sysresource", "sys-resource", "kil", "7",	"all",
+		"",
+		"cap",
+		"cap_",
+		"sys",
+		"sys_",
+		"sys_resource ",
+		"sys_resources",
+		"cap_cap_kill",
+		"sysresource",
+		"sys-resource",
+		"kil",
+		"7",
+		"all",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -970,8 +981,13 @@ static long prctl5(struct task_struct *t, int option, unsigned long a2, unsigned
 
 Test(cred, prctl_leaves_other_options_alone)
 {
-	static const int options[] = { PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_SET_NAME,
-				       PR_SET_DUMPABLE,	    PR_SET_PDEATHSIG,	 0, -1 };
+	static const int options[] = { PR_SET_NO_NEW_PRIVS,
+				       PR_GET_NO_NEW_PRIVS,
+				       PR_SET_NAME,
+				       PR_SET_DUMPABLE,
+				       PR_SET_PDEATHSIG,
+				       0,
+				       -1 };
 	struct task_struct *t = task_of(0, 0);
 	bool handled;
 
@@ -1230,8 +1246,8 @@ static uint64_t some_caps(uint64_t of)
 
 static uint32_t some_id(const struct cred *c)
 {
-	const uint32_t ids[] = { 0,	   1000,    1001,    1002,    0,       KEEP,
-				 c->uid,   c->euid, c->suid, c->gid,  c->egid, c->sgid };
+	const uint32_t ids[] = { 0,      1000,    1001,    1002,   0,       KEEP,
+				 c->uid, c->euid, c->suid, c->gid, c->egid, c->sgid };
 
 	return ids[rnd(sizeof(ids) / sizeof(ids[0]))];
 }
@@ -1540,8 +1556,9 @@ Test(cred, kernel_agrees_on_exec)
 		cr_assert_eq(status, 0);
 		cr_assert_eq(memcmp(model.id, real.id, sizeof(real.id)), 0, "seed %d: ids", i);
 		for (int c = 0; c < 5; c++)
-			cr_assert_eq(model.cap[c], real.cap[c], "seed %d: set %d: model %llx, kernel %llx",
-				     i, c, (unsigned long long)model.cap[c],
+			cr_assert_eq(model.cap[c], real.cap[c],
+				     "seed %d: set %d: model %llx, kernel %llx", i, c,
+				     (unsigned long long)model.cap[c],
 				     (unsigned long long)real.cap[c]);
 	}
 }

@@ -9,7 +9,7 @@
 
 #include "emu/kernel/sched.h"
 
-#define TYPE UCOUNT_RLIMIT_SIGPENDING
+#define TYPE   UCOUNT_RLIMIT_SIGPENDING
 #define CAP(n) (1ull << CAP_##n)
 
 static void setup(void)
@@ -40,10 +40,10 @@ static struct task_struct *thread_of(struct task_struct *leader)
 	return t;
 }
 
-#define assert_rlim(r, soft, hard)                                                                 \
-	do {                                                                                       \
-		cr_assert_eq((r).cur, (uint64_t)(soft));                                           \
-		cr_assert_eq((r).max, (uint64_t)(hard));                                           \
+#define assert_rlim(r, soft, hard)                       \
+	do {                                             \
+		cr_assert_eq((r).cur, (uint64_t)(soft)); \
+		cr_assert_eq((r).max, (uint64_t)(hard)); \
 	} while (0)
 
 static long set(struct task_struct *t, uint64_t soft, uint64_t hard)
