@@ -3,6 +3,7 @@
 #include "preload/hook.h"
 
 #include <linux/capability.h>
+#include <stdarg.h>
 #include <sys/mman.h>
 
 #include "emu/mm/lockmap.h"
@@ -857,4 +858,20 @@ void *hook_sbrk(intptr_t increment)
 		ret = next_sbrk(increment);
 	brk_end(&c, ret != (void *)-1);
 	return ret;
+}
+
+EXPORT void *mremap(void *old, size_t old_len, size_t new_len, int flags, ...)
+{
+	void *new_addr = NULL;
+	va_list ap;
+
+	if (flags & MREMAP_FIXED) {
+		va_start(ap, flags);
+		new_addr = va_arg(ap, void *);
+		va_end(ap);
+	}
+	if (task_here())
+		return (void *)errno_ret(hook_mremap(old, old_len, new_len, flags, new_addr));
+	return (void *)errno_ret(
+		sys_call(__NR_mremap, old, old_len, new_len, flags, new_addr));
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The exported wrappers, made from the table, and what syscall(3) does by number. */
-#include <fcntl.h>
-#include <stdarg.h>
-#include <unistd.h>
 
 #include "preload/hook.h"
 
@@ -121,20 +118,4 @@ long syscall_error(long r);
 long syscall_error(long r)
 {
 	return errno_ret(r);
-}
-
-EXPORT void *mremap(void *old, size_t old_len, size_t new_len, int flags, ...)
-{
-	void *new_addr = NULL;
-	va_list ap;
-
-	if (flags & MREMAP_FIXED) {
-		va_start(ap, flags);
-		new_addr = va_arg(ap, void *);
-		va_end(ap);
-	}
-	if (task_here())
-		return (void *)errno_ret(hook_mremap(old, old_len, new_len, flags, new_addr));
-	return (void *)errno_ret(
-		sys_call(__NR_mremap, old, old_len, new_len, flags, new_addr));
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "emu/cmd/cmd.h"
@@ -12,8 +13,9 @@
 #include "emu/kernel/sched.h"
 #include "emu/kernel/teardown.h"
 
-#define MQUEUE_DIR   "/dev/mqueue"
-#define MQUEUE_MAGIC 0x19800202
+#define MQUEUE_DIR     "/dev/mqueue"
+#define MQUEUE_MAGIC   0x19800202
+#define BIRTH_PAUSE_NS 10000000
 
 /* One file that may be a world. */
 struct candidate {
@@ -115,6 +117,16 @@ static void collect_locked(struct gc *gc, struct candidate *c)
 	cmd_catch_damage(NULL);
 }
 
+/* An empty file may be a world that has not got its lock yet: that takes it a moment. */
+static void let_be_born(int fd)
+{
+	const struct timespec pause = { .tv_nsec = BIRTH_PAUSE_NS };
+	struct stat st;
+
+	if (!fstat(fd, &st) && !st.st_size)
+		nanosleep(&pause, NULL);
+}
+
 static void collect(struct gc *gc, const char *name)
 {
 	struct candidate c = { .name = name };
@@ -130,6 +142,7 @@ static void collect(struct gc *gc, const char *name)
 			cmd_warn("%s %s: left alone", c.path, cmd_file_error(c.fd));
 		return;
 	}
+	let_be_born(c.fd);
 	if (!cmd_file_lock(c.fd))
 		collect_locked(gc, &c);
 	close(c.fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What an exec must know and hand over: can the new program be entered, and by which environment. */
+/* What an exec must know and hand over: can the new program be entered, and how does it know. */
 #ifndef EMU_FS_EXEC_H
 #define EMU_FS_EXEC_H
 
@@ -27,7 +27,7 @@ enum exec_kind {
  */
 enum exec_kind exec_kind(int dirfd, const char *path);
 
-/* exec_kind_name - "static", "set-user-ID or privileged" and so on, to follow "is": for warnings. */
+/* exec_kind_name - "static", "set-user-ID or privileged" and so on, after "is": for warnings. */
 const char *exec_kind_name(enum exec_kind kind);
 
 /* Scratch for exec_env(): lives on the caller's stack until the exec. */

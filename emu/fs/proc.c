@@ -111,7 +111,7 @@ static void show_ids(struct proc_text *x, const struct proc_line *line)
 		    READ_ONCE(id[2]), READ_ONCE(id[3]));
 }
 
-/* The kernel puts a blank between the groups and one more at the end, whether there are any or not. */
+/* The kernel puts a blank between the groups and one at the end, whether there are any or not. */
 static void show_groups(struct proc_text *x, const struct proc_line *line)
 {
 	const struct cred *cred = &x->task->cred;
@@ -133,6 +133,9 @@ static void show_cap(struct proc_text *x, const struct proc_line *line)
 
 static void show_locked(struct proc_text *x, const struct proc_line *line)
 {
+	/* What libc mapped and the kernel locked behind our back is known to the owner alone. */
+	if (current && current->tgid == x->task->tgid)
+		mlock_reconcile(current);
 	text_printf(x, "%s\t%8lu kB\n", line->start, mm_locked_kb(x->task));
 }
 
@@ -221,7 +224,7 @@ static enum proc_file file_named(const char *name, size_t len)
 	return PROC_NONE;
 }
 
-/* Read on behind the unread bytes, which are moved to the front. Bytes read, 0 at the end, -errno. */
+/* Read on behind the unread bytes, which go to the front. Bytes read, 0 at the end, -errno. */
 static long text_fill(struct proc_text *x)
 {
 	long n;

@@ -54,10 +54,10 @@ static inline _Bool proc_maybe(uint64_t st_blksize)
  * proc_open - a snapshot of the emulated file as a fresh descriptor positioned at its start.
  *
  * @oflag: only O_CLOEXEC counts. It is the lowest free descriptor, as of any open. It carries its
- * own identity, proc_refresh() finds it again after dup, fork and exec; @t and the other
- * threads of its process are marked PF_PROC_READER. Returns the descriptor or -errno: that of memfd_create, of opening and
- * reading the real file (-ENOENT, -ESRCH), -ESRCH if the task has left the world. Callers block
- * signals (reap_dead() may run). Async-signal-safe.
+ * own identity, proc_refresh() finds it again after dup, fork and exec; @t and the other threads of
+ * its process are marked PF_PROC_READER. Returns the descriptor or -errno: that of memfd_create,
+ * of opening and reading the real file (-ENOENT, -ESRCH), -ESRCH if the task has left the world.
+ * Callers block signals (reap_dead() may run). Async-signal-safe.
  */
 int proc_open(struct task_struct *t, const struct proc_target *target, int oflag);
 

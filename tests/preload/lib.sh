@@ -156,11 +156,19 @@ elif ! setpriv --reuid=$native_uid --regid=$native_uid --clear-groups \
 fi
 
 # native LIMIT=VALUE PROG...: with a real limit, as prlimit(1) spells it, as the private uid.
+# native_root: the same as root. It ends when all of its orphans have.
 native()
 {
 	local limit=$1
 	shift
-	prlimit "--$limit" setpriv --reuid=$native_uid --regid=$native_uid --clear-groups "$@"
+	"$tests/reaper" prlimit "--$limit" \
+		setpriv --reuid=$native_uid --regid=$native_uid --clear-groups "$@"
+}
+native_root()
+{
+	local limit=$1
+	shift
+	"$tests/reaper" prlimit "--$limit" "$@"
 }
 
 # --- mounts and chroot ---
