@@ -9,7 +9,7 @@
 #include "emu/ipc/mqueue.h"
 #include "preload/hook.h"
 
-/* A snapshot of an emulated file, or -ENOENT: it is for the kernel to open. */
+/* A snapshot of an emulated file, or -ENOENT: it is for the kernel to open (or to refuse). */
 static int open_emulated(int dirfd, const char *path, int oflag)
 {
 	struct proc_target target;
@@ -20,11 +20,9 @@ static int open_emulated(int dirfd, const char *path, int oflag)
 	    !proc_resolve(current, dirfd, path, &target))
 		return -ENOENT;
 	block_signals(&mask);
-	if (!(current->flags & PF_PROC_READER))
-		fetch_or(&current->flags, PF_PROC_READER);
 	fd = proc_open(current, &target, oflag);
 	restore_signals(&mask);
-	return fd;
+	return fd == -ESRCH ? -ENOENT : fd;
 }
 
 static bool has_mode(int oflag)
@@ -171,10 +169,10 @@ long hook_fstatat(int dirfd, const char *path, struct stat *st, int flags)
 
 	if (ret)
 		return ret;
-	if (path && *path)
-		proc_owner(dirfd, path, &st->st_uid, &st->st_gid);
-	else
+	if (!path || !*path)
 		queue_owner(st);
+	else if (proc_maybe(st->st_blksize))
+		proc_owner(dirfd, path, &st->st_uid, &st->st_gid);
 	return 0;
 }
 
@@ -201,7 +199,7 @@ long hook_statx(int dirfd, const char *path, int flags, unsigned int mask, struc
 {
 	long ret = sys_call(__NR_statx, dirfd, path, flags, mask, stx);
 
-	if (!ret && path && *path)
+	if (!ret && path && *path && proc_maybe(stx->stx_blksize))
 		proc_owner(dirfd, path, &stx->stx_uid, &stx->stx_gid);
 	return ret;
 }

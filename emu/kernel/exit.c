@@ -13,6 +13,7 @@
 #include "emu/mm/mlock.h"
 
 #define TICK_NS 10000000ull	/* of /proc/PID/stat field 22: USER_HZ is 100 */
+#define ENTER_MAX_NS 10000000000ull /* longer does nobody take to enter the world */
 #define REUSE_MIN_NS 1000000000ull /* a pid does not come round again within a second */
 
 struct task_stat {
@@ -216,6 +217,7 @@ void release_task(struct task_struct *t)
 	exit_mm(t, task_ref(me));
 	WRITE_ONCE(t->pid, 0);
 	WRITE_ONCE(t->tgid, 0);
+	WRITE_ONCE(t->alloc_ns, 0);
 	table_free(TABLE_TASK, t);
 }
 
@@ -246,6 +248,18 @@ void exit_thread(struct task_struct *t)
 		release_task(t);
 }
 
+/*
+ * A slot made by nobody that has one yet: a task about to enter the world. It takes microseconds,
+ * unless it was killed; a slot without a time has just been claimed.
+ */
+static bool is_entering(const struct task_struct *t, uint64_t w)
+{
+	uint64_t since = READ_ONCE(t->alloc_ns);
+
+	return slot_state(w) == SLOT_NEW && !slot_owner(w) &&
+	       (!since || boottime_ns() - since < ENTER_MAX_NS);
+}
+
 /* What a task that will take no more steps has left: its own slot, or one it was working on. */
 static bool is_left_behind(struct task_struct *t)
 {
@@ -257,7 +271,7 @@ static bool is_left_behind(struct task_struct *t)
 		return task_gone(t);
 	case SLOT_NEW:
 	case SLOT_RELEASING:
-		return !task_owner_alive(slot_owner(w));
+		return !is_entering(t, w) && !task_owner_alive(slot_owner(w));
 	}
 	return false;
 }

@@ -214,48 +214,61 @@ bool task_born(struct task_struct *t, uint32_t ref, int pid, int tgid)
 	return slot_ref(table_index(TABLE_TASK, t), w) == ref && READ_ONCE(t->pid) == pid;
 }
 
-static struct task_struct *adopted_slot(struct task_struct *parent, int pid, int tgid)
+/* The slot of the calling task itself: until it is one, nobody knows whom it belongs to. */
+static struct task_struct *own_slot(int pid, int tgid)
 {
-	struct task_struct *t = alloc_task(), *leader;
+	struct task_struct *t = alloc_task();
+	uint64_t w;
 
 	if (!t)
 		return NULL;
-	leader = pid == tgid ? NULL : find_task_by_vpid(tgid);
+	start_thread_group(t);
+	w = READ_ONCE(t->slot);
+	if (!try_cmpxchg128(&t->slot, w, 0, slot_word(SLOT_OBSERVER, slot_gen(w), 0),
+			    pid_word(pid, tgid)))
+		return NULL;
+	WRITE_ONCE(t->born_ns, boottime_ns());
+	return t;
+}
+
+struct task_struct *task_observer(int pid)
+{
+	return own_slot(pid, pid);
+}
+
+/* Whom an adopted task takes after: its leader, its parent, or whoever was first in the world. */
+static bool adopt_from(struct task_struct *t, struct task_struct *parent)
+{
+	struct task_struct *leader = t->pid == t->tgid ? NULL : find_task_by_vpid(t->tgid);
+
 	if (leader)
 		parent = leader;
 	else if (!parent)
 		parent = task_get(READ_ONCE(world->init_task));
 	t->flags = PF_ADOPTED;
-	if (parent)
-		t->cred = parent->cred;
-	else
+	if (!parent) {
 		cred_init(&t->cred, OVERFLOW_ID, OVERFLOW_ID);
-	if (parent)
-		copy_thread_group(t, parent, leader ? CLONE_THREAD : 0);
-	else
-		start_thread_group(t);
-	if (leader && !copy_mm(t, leader, CLONE_VM))
-		goto fail;
-	if (!leader && !give_mm(t))
-		goto fail;
-	return t;
-fail:
-	release_task(t);
-	return NULL;
+		return give_mm(t);
+	}
+	t->flags |= parent->flags & (PF_PIDNS | PF_PROC_READER);
+	t->cred = parent->cred;
+	copy_thread_group(t, parent, leader ? CLONE_THREAD : 0);
+	return copy_mm(t, parent, leader ? CLONE_VM : 0);
 }
 
 struct task_struct *task_adopt(struct task_struct *parent, int pid, int tgid)
 {
-	struct task_struct *t = adopted_slot(parent, pid, tgid);
+	struct task_struct *t = own_slot(pid, tgid);
 	struct refusal why;
 
 	if (!t)
 		return NULL;
-	if (charge_or_reap(t, NULL, &why)) {
+	if (!adopt_from(t, parent) || charge_or_reap(t, NULL, &why)) {
 		release_task(t);
 		return NULL;
 	}
-	task_born(t, task_ref(t), pid, tgid);
+	smp_store_release(&t->slot, slot_word(SLOT_LIVE, slot_gen(t->slot), 0));
+	WRITE_ONCE(*pid_hint(pid), table_index(TABLE_TASK, t));
 	atomic64_inc(&world->counts.adopted);
 	return t;
 }
@@ -277,20 +290,5 @@ struct task_struct *task_first(const struct cred *cred,
 		return NULL;
 	}
 	WRITE_ONCE(world->init_task, task_ref(t));
-	return t;
-}
-
-struct task_struct *task_observer(int pid)
-{
-	struct task_struct *t = alloc_task();
-	uint64_t w;
-
-	if (!t)
-		return NULL;
-	w = READ_ONCE(t->slot);
-	t->group_leader = task_ref(t);
-	t->parent = 0;
-	try_cmpxchg128(&t->slot, w, 0, slot_word(SLOT_OBSERVER, slot_gen(w), 0), pid_word(pid, pid));
-	WRITE_ONCE(t->born_ns, boottime_ns());
 	return t;
 }

@@ -27,7 +27,7 @@ enum {
 };
 
 /*
- * A free slot has pid, mm, ucounts and updating 0, so that a slot whose maker dies before filling
+ * A free slot has pid, mm, ucounts, updating and alloc_ns 0, so that a slot whose maker dies before filling
  * it in holds nothing.
  */
 struct task_struct {

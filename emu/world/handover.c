@@ -49,6 +49,18 @@ static int receive_descriptor(int s)
 	return fd;
 }
 
+/* Anybody may listen at an abstract address; only our own user's answer is to be trusted. */
+static int check_peer(int s)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	long ret = sys_call(__NR_getsockopt, s, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+
+	if (ret)
+		return ret;
+	return cred.uid == (uid_t)sys_call(__NR_geteuid) ? 0 : -EPERM;
+}
+
 int handover_request(const char *path, char what)
 {
 	struct timeval wait = { .tv_sec = 1 };
@@ -62,6 +74,8 @@ int handover_request(const char *path, char what)
 	sys_call(__NR_setsockopt, s, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
 	sys_call(__NR_setsockopt, s, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 	ret = sys_call(__NR_connect, s, &sa, len);
+	if (!ret)
+		ret = check_peer(s);
 	if (!ret)
 		ret = sys_call(__NR_sendto, s, &what, 1, MSG_NOSIGNAL, 0, 0);
 	if (ret >= 0)

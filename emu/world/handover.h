@@ -20,7 +20,7 @@ socklen_t handover_address(struct sockaddr_un *sa, const char *path);
 /*
  * handover_request - ask the launcher of world @path for @what.
  * Returns a close-on-exec descriptor or -errno: -ECONNREFUSED when the launcher is gone, -EPROTO
- * for an answer without a descriptor. Waits at most a second. Async-signal-safe.
+ * for an answer without a descriptor, -EPERM when another user listens there. Waits at most a second. Async-signal-safe.
  */
 int handover_request(const char *path, char what);
 
