@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emu/fs/exec.h"
+#include <kpemu/exec.h>
+
 #include "emu/world/handover.h"
 #include "preload/exec.h"
 #include "preload/hook.h"

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emu/fs/proc.h"
-#include "emu/ipc/mqueue.h"
+#include <kpemu/mqueue.h>
+#include <kpemu/proc.h>
+
 #include "preload/hook.h"
 
 /* A snapshot of an emulated file, or -ENOENT: it is for the kernel to open (or to refuse). */

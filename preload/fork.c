@@ -35,10 +35,11 @@ void new_task_failed(const struct new_task *n, int err)
 /* child_starts - in the new task: it is `current` from here on. */
 void child_starts(const struct new_task *n)
 {
-	int pid = sys_call(__NR_gettid), tgid = sys_call(__NR_getpid);
+	struct task_struct *leader = task_leader(n->t);
+	int pid = sys_call(__NR_gettid), tgid = leader == n->t ? pid : leader->tgid;
 
 	current = n->t;
-	if (tgid == 1) {
+	if (pid == 1) {
 		/* First of a pid namespace: the parent knows the number that we have outside. */
 		fetch_or(&n->t->flags, PF_PIDNS | PF_PIDNS_INIT);
 		return;

@@ -22,9 +22,10 @@
 #include <threads.h>
 #include <unistd.h>
 
-#include "emu/kernel/sched.h"
+#include <kpemu/sched.h>
+#include <kpemu/world.h>
+
 #include "emu/lib/rawsys.h"
-#include "emu/world/world.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/fs/exec.h"
-#include "emu/kernel/teardown.h"
+#include <kpemu/exec.h>
+#include <kpemu/teardown.h>
+
 #include "emu/lib/step.h"
 #include "emu/world/handover.h"
 #include "preload/hook.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* mlock and the calls that make, move and unmake locked memory. */
-#include "preload/hook.h"
-
 #include <linux/capability.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 
+#include <kpemu/mlock.h>
+
+#include "preload/hook.h"
 #include "emu/mm/lockmap.h"
-#include "emu/mm/mlock.h"
 #include "emu/mm/vma.h"
 
 #ifndef MADV_POPULATE_READ

@@ -3,7 +3,8 @@
 #include <fcntl.h>
 #include <stdarg.h>
 
-#include "emu/ipc/mqueue.h"
+#include <kpemu/mqueue.h>
+
 #include "preload/hook.h"
 
 long hook_sys_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr)

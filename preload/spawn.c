@@ -7,7 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "emu/fs/exec.h"
+#include <kpemu/exec.h>
+
 #include "preload/exec.h"
 #include "preload/hook.h"
 

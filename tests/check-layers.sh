@@ -19,8 +19,9 @@ objdump=${OBJDUMP:-objdump}
 # are free.
 layers='
 include/kpemu/            ^include/kpemu/
-emu/lib/                  ^emu/lib/
-emu/world/                ^(emu/(lib|world)|include/kpemu)/
+include/kpemu/(world|libc)\.h ^include/kpemu/(atomic|libc)\.h
+emu/lib/                  ^(emu/lib/|include/kpemu/atomic\.h)
+emu/world/                ^(emu/(lib|world)/|include/kpemu/(atomic|world|libc)\.h)
 emu/(kernel|ipc|mm|fs)/   ^(emu/(lib|world|kernel|ipc|mm|fs)|include/kpemu)/
 emu/sim/                  ^(emu/(lib|world|kernel|ipc|mm|fs|sim)|include/kpemu)/
 emu/cmd/                  ^(emu|include/kpemu)/

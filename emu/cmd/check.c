@@ -6,12 +6,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <kpemu/mlock.h>
+#include <kpemu/mqueue.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
+
 #include "emu/cmd/cmd.h"
-#include "emu/ipc/mqueue.h"
-#include "emu/kernel/sched.h"
-#include "emu/kernel/ucount.h"
 #include "emu/lib/rawsys.h"
-#include "emu/mm/mlock.h"
 
 /*
  * Counters are compared behind closed gates. Objects are looked at while the program changes them:

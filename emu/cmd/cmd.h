@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "emu/kernel/refusal.h"
-#include "emu/world/world.h"
+#include <kpemu/refusal.h>
+#include <kpemu/world.h>
 
 #define KPEMU_VERSION "0.1"
 

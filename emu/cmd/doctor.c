@@ -13,8 +13,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <kpemu/user_namespace.h>
+
 #include "emu/cmd/cmd.h"
-#include "emu/kernel/user_namespace.h"
 
 #ifndef PAGEMAP_SCAN
 #define PAGEMAP_SCAN _IOC(_IOC_READ | _IOC_WRITE, 'f', 16, 96)

@@ -11,9 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <kpemu/mqueue.h>
+#include <kpemu/sched.h>
+
 #include "emu/cmd/cmd.h"
-#include "emu/ipc/mqueue.h"
-#include "emu/kernel/sched.h"
 #include "emu/lib/rawsys.h"
 
 #define LOCK_TRIES    20

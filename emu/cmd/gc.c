@@ -8,10 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <kpemu/mqueue.h>
+#include <kpemu/sched.h>
+#include <kpemu/teardown.h>
+
 #include "emu/cmd/cmd.h"
-#include "emu/ipc/mqueue.h"
-#include "emu/kernel/sched.h"
-#include "emu/kernel/teardown.h"
 
 #define MQUEUE_DIR     "/dev/mqueue"
 #define MQUEUE_MAGIC   0x19800202

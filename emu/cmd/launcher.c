@@ -12,9 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <kpemu/teardown.h>
+
 #include "emu/cmd/cmd.h"
 #include "emu/cmd/run.h"
-#include "emu/kernel/teardown.h"
 
 #define GRACE_LOOKS    5
 #define GRACE_PAUSE_NS 2000000

@@ -4,9 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <kpemu/mlock.h>
+#include <kpemu/sched.h>
+
 #include "emu/cmd/cmd.h"
-#include "emu/kernel/sched.h"
-#include "emu/mm/mlock.h"
 
 /* One task as it is printed. */
 struct row {

@@ -2,9 +2,10 @@
 /* What kpemu run says when the program has ended. */
 #include <inttypes.h>
 
+#include <kpemu/mqueue.h>
+
 #include "emu/cmd/cmd.h"
 #include "emu/cmd/run.h"
-#include "emu/ipc/mqueue.h"
 
 static void print_refusals(FILE *out)
 {

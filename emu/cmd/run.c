@@ -7,9 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <kpemu/teardown.h>
+
 #include "emu/cmd/cmd.h"
 #include "emu/cmd/run.h"
-#include "emu/kernel/teardown.h"
 
 #define ID_MAX       (UINT32_MAX - 1) /* the highest says "no id" */
 #define CREATE_TRIES 100

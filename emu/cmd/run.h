@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "emu/fs/exec.h"
-#include "emu/kernel/cred.h"
-#include "emu/kernel/sched.h"
+#include <kpemu/cred.h>
+#include <kpemu/exec.h>
+#include <kpemu/sched.h>
 
 struct real_limit {
 	bool set;

@@ -4,10 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <kpemu/mqueue.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
+
 #include "emu/cmd/cmd.h"
-#include "emu/ipc/mqueue.h"
-#include "emu/kernel/sched.h"
-#include "emu/kernel/ucount.h"
 #include "emu/lib/rawsys.h"
 
 /* In the order of the columns. */

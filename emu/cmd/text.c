@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kpemu/mqueue.h>
+#include <kpemu/sched.h>
+
 #include "emu/cmd/cmd.h"
-#include "emu/ipc/mqueue.h"
-#include "emu/kernel/sched.h"
 
 #define KB_PER_PAGE 4
 

@@ -6,10 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "emu/fs/exec.h"
-#include "emu/kernel/sched.h"
+#include <kpemu/exec.h>
+#include <kpemu/sched.h>
+#include <kpemu/world.h>
+
 #include "emu/lib/rawsys.h"
-#include "emu/world/world.h"
 
 #define HEAD          256 /* BINPRM_BUF_SIZE: what the kernel looks at before it chooses a format */
 #define SCRIPT_LEVELS 5 /* "#!" lines that the kernel follows; one more is ELOOP */

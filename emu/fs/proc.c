@@ -8,11 +8,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "emu/fs/proc.h"
-#include "emu/kernel/sched.h"
+#include <kpemu/mlock.h>
+#include <kpemu/proc.h>
+#include <kpemu/sched.h>
+#include <kpemu/world.h>
+
 #include "emu/lib/rawsys.h"
-#include "emu/mm/mlock.h"
-#include "emu/world/world.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3; hosts with vm.memfd_noexec=2 refuse a memfd without */

@@ -9,9 +9,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "emu/ipc/mqueue.h"
-#include "emu/kernel/sched.h"
-#include "emu/kernel/ucount.h"
+#include <kpemu/mqueue.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
+
 #include "emu/lib/rawsys.h"
 
 /*

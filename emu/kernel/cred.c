@@ -7,9 +7,10 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "emu/kernel/cred.h"
-#include "emu/kernel/sched.h"
-#include "emu/kernel/ucount.h"
+#include <kpemu/cred.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
+
 #include "emu/lib/rawsys.h"
 
 /*

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/ipc/mqueue.h"
-#include "emu/kernel/sched.h"
-#include "emu/kernel/ucount.h"
+#include <kpemu/mlock.h>
+#include <kpemu/mqueue.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
+
 #include "emu/lib/rawsys.h"
-#include "emu/mm/mlock.h"
 
 #define TICK_NS 10000000ull	/* of /proc/PID/stat field 22: USER_HZ is 100 */
 #define ENTER_MAX_NS 10000000000ull /* longer does nobody take to enter the world */

@@ -5,10 +5,11 @@
 #include <linux/sched.h>
 #include <string.h>
 
-#include "emu/kernel/sched.h"
-#include "emu/kernel/ucount.h"
+#include <kpemu/mlock.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
+
 #include "emu/lib/rawsys.h"
-#include "emu/mm/mlock.h"
 
 #ifndef CLONE_NEWPID
 #define CLONE_NEWPID 0x20000000
@@ -206,12 +207,16 @@ bool task_born(struct task_struct *t, uint32_t ref, int pid, int tgid)
 		if (try_cmpxchg128(&t->slot, w, 0, slot_word(SLOT_LIVE, slot_gen(w), 0),
 				   pid_word(pid, tgid))) {
 			WRITE_ONCE(t->born_ns, boottime_ns());
-			WRITE_ONCE(*pid_hint(pid), table_index(TABLE_TASK, t));
-			return true;
+			break;
 		}
 		w = READ_ONCE(t->slot);
 	}
-	return slot_ref(table_index(TABLE_TASK, t), w) == ref && READ_ONCE(t->pid) == pid;
+	if (slot_ref(table_index(TABLE_TASK, t), w) != ref || READ_ONCE(t->pid) != pid)
+		return false;
+	/* Left to the other side where there are two: a child has few pages of the world yet. */
+	if (current != t)
+		WRITE_ONCE(*pid_hint(pid), table_index(TABLE_TASK, t));
+	return true;
 }
 
 /* The slot of the calling task itself: until it is one, nobody knows whom it belongs to. */

@@ -3,8 +3,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "emu/kernel/refusal.h"
-#include "emu/kernel/sched.h"
+#include <kpemu/refusal.h>
+#include <kpemu/sched.h>
+
 #include "emu/lib/rawsys.h"
 
 static bool same_kind(const struct refusal_record *rec, const struct refusal *r, const char *call,

@@ -4,7 +4,7 @@
 #include <linux/capability.h>
 #include <sys/resource.h>
 
-#include "emu/kernel/sched.h"
+#include <kpemu/sched.h>
 
 const char *rlimit_name(enum rlimit_type type)
 {

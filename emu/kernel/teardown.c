@@ -5,11 +5,12 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "emu/ipc/mqueue.h"
-#include "emu/kernel/sched.h"
-#include "emu/kernel/teardown.h"
+#include <kpemu/mqueue.h>
+#include <kpemu/sched.h>
+#include <kpemu/teardown.h>
+#include <kpemu/world.h>
+
 #include "emu/lib/rawsys.h"
-#include "emu/world/world.h"
 
 int world_remove_file(int fd, const char *path)
 {

@@ -3,9 +3,10 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "emu/ipc/mqueue.h"
-#include "emu/kernel/sched.h"
-#include "emu/kernel/ucount.h"
+#include <kpemu/mqueue.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
+
 #include "emu/lib/rawsys.h"
 
 #define RECOVERY_YIELDS 2000 /* how long a recovery waits for a living updater before it gives up */

@@ -4,7 +4,8 @@
 
 #include <signal.h>
 
-#include "emu/lib/atomic.h"
+#include <kpemu/atomic.h>
+
 #include "emu/lib/rawsys.h"
 #include "emu/lib/step.h"
 

@@ -4,8 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include <kpemu/mlock.h>
+
 #include "emu/mm/lockmap.h"
-#include "emu/mm/mlock.h"
 
 /*
  * A directory is an open hash table of 512 entries, a leaf 512 words of 64 bits. An entry is

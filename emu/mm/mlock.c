@@ -4,10 +4,11 @@
 #include <linux/capability.h>
 #include <sys/mman.h>
 
-#include "emu/kernel/sched.h"
+#include <kpemu/mlock.h>
+#include <kpemu/sched.h>
+
 #include "emu/lib/rawsys.h"
 #include "emu/mm/lockmap.h"
-#include "emu/mm/mlock.h"
 #include "emu/mm/vma.h"
 
 /*

@@ -6,7 +6,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "emu/world/libc.h"
+#include <kpemu/libc.h>
 
 /* A function of libc that nobody else defines: its address tells where libc is. */
 static bool find_libc(struct dl_find_object *found)

@@ -8,8 +8,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <kpemu/world.h>
+
 #include "emu/lib/rawsys.h"
-#include "emu/world/world.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23

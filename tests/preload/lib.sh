@@ -5,7 +5,7 @@
 set -u
 BUILD=${BUILD:-build}
 BUILD=$(realpath "$BUILD")
-PYTHON=${PYTHON:-python3}
+PYTHON=$("${PYTHON:-python3}" -c 'import sys; print(sys.executable)')
 if [ -z "${TMPDIR-}" ]; then
 	TMPDIR=$(mktemp -d)
 	trap 'rm -rf "$TMPDIR"' EXIT
@@ -52,19 +52,22 @@ like()
 	fi
 }
 
-# cases LABEL COMMAND...: a program that prints verdicts of its own; LABEL/ is put before them.
+# cases LABEL COMMAND...: a program that prints verdicts of its own. They are one of ours, unless
+# some are bad.
 cases()
 {
 	local label=$1 text status
 	shift
 	text=$("$@" 2>"$TMPDIR/cases.err" </dev/null)
 	status=$?
-	sed -nE "s,^(ok|FAIL|skip) ,\1 $suite/$label/,p" <<<"$text"
+	sed -nE "s,^(FAIL|skip) ,\1 $suite/$label/,p" <<<"$text"
 	if grep -q '^FAIL ' <<<"$text"; then
 		bad=$((bad + 1))
 	elif [ $status != 0 ]; then
 		fail "$label" "exit status $status: $(cat "$TMPDIR/cases.err")"
-	elif ! grep -qE '^(ok|skip) ' <<<"$text"; then
+	elif grep -q '^ok ' <<<"$text"; then
+		ok "$label"
+	elif ! grep -q '^skip ' <<<"$text"; then
 		fail "$label" "it tested nothing"
 	fi
 }

@@ -90,7 +90,7 @@ start "nproc-$$" --uid 0 --rlimit nproc=8 -- sh -c "
 	for case in orphan_killed threads_of_a_killed_process all_children_sigkilled; do
 		setpriv --reuid=61235 -- $tests/reap \$case
 	done
-	echo over; read wait"
+	echo over; read wait; exit 0"
 if said '^over'; then
 	is no_verdict_was_bad 0 "$(grep -c ^FAIL "$TMPDIR/$world.out")"
 	until_true 5 eval '[ "$(use_of 61235 nproc)" = 0 ]'

@@ -14,9 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "emu/kernel/cred.h"
-#include "emu/kernel/sched.h"
-#include "emu/kernel/ucount.h"
+#include <kpemu/cred.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
+
 #include "emu/lib/rawsys.h"
 
 #define CAP(n) (1ull << CAP_##n)

@@ -12,9 +12,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "emu/fs/exec.h"
-#include "emu/kernel/sched.h"
-#include "emu/world/world.h"
+#include <kpemu/exec.h>
+#include <kpemu/sched.h>
+#include <kpemu/world.h>
 
 #define LIBRARY "/opt/kpemu/libkpemu-preload.so"
 

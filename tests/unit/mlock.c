@@ -10,11 +10,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "emu/kernel/sched.h"
+#include <kpemu/mlock.h>
+#include <kpemu/sched.h>
+#include <kpemu/world.h>
+
 #include "emu/mm/lockmap.h"
-#include "emu/mm/mlock.h"
 #include "emu/mm/vma.h"
-#include "emu/world/world.h"
 
 static struct task_struct *task;
 static struct mm_struct *mm;

@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "emu/fs/proc.h"
-#include "emu/kernel/sched.h"
-#include "emu/mm/mlock.h"
-#include "emu/world/world.h"
+#include <kpemu/mlock.h>
+#include <kpemu/proc.h>
+#include <kpemu/sched.h>
+#include <kpemu/world.h>
 
 #define TEXT_MAX 65536
 

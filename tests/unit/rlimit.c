@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "emu/kernel/sched.h"
+#include <kpemu/sched.h>
 
 #define TYPE   UCOUNT_RLIMIT_SIGPENDING
 #define CAP(n) (1ull << CAP_##n)

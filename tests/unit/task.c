@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "emu/kernel/sched.h"
-#include "emu/kernel/ucount.h"
-#include "emu/mm/mlock.h"
+#include <kpemu/mlock.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
 
 static struct task_struct *me;
 static struct ucounts *uc;

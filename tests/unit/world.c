@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "emu/world/world.h"
+#include <kpemu/world.h>
 
 TestSuite(world, .timeout = 60);
 

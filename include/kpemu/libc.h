@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Where libc has the functions that the preload library calls for real. */
-#ifndef EMU_WORLD_LIBC_H
-#define EMU_WORLD_LIBC_H
+#ifndef KPEMU_LIBC_H
+#define KPEMU_LIBC_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Address spaces and their locked pages: the MEMLOCK account that belongs to an mm. */
-#ifndef EMU_MM_MLOCK_H
-#define EMU_MM_MLOCK_H
+#ifndef KPEMU_MLOCK_H
+#define KPEMU_MLOCK_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/kernel/refusal.h"
-#include "emu/world/world.h"
+#include <kpemu/refusal.h>
+#include <kpemu/world.h>
 
 struct lockmap_undo;
 struct task_struct;

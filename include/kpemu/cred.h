@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Credentials: the ids, groups and capabilities that the model believes in. */
-#ifndef EMU_KERNEL_CRED_H
-#define EMU_KERNEL_CRED_H
+#ifndef KPEMU_CRED_H
+#define KPEMU_CRED_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* User and ipc namespaces: whose maxima bound which charges. */
-#ifndef EMU_KERNEL_USER_NAMESPACE_H
-#define EMU_KERNEL_USER_NAMESPACE_H
+#ifndef KPEMU_USER_NAMESPACE_H
+#define KPEMU_USER_NAMESPACE_H
 
 #include <limits.h>
 #include <stddef.h>

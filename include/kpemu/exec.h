@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What an exec must know and hand over: can the new program be entered, and how does it know. */
-#ifndef EMU_FS_EXEC_H
-#define EMU_FS_EXEC_H
+#ifndef KPEMU_EXEC_H
+#define KPEMU_EXEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The one seam between the model and the machine: every shared access of emu/ goes through here. */
-#ifndef EMU_LIB_ATOMIC_H
-#define EMU_LIB_ATOMIC_H
+#ifndef KPEMU_ATOMIC_H
+#define KPEMU_ATOMIC_H
 
 #include <stdint.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Tasks: the objects that NPROC is derived from, and the owners of everything being changed. */
-#ifndef EMU_KERNEL_SCHED_H
-#define EMU_KERNEL_SCHED_H
+#ifndef KPEMU_SCHED_H
+#define KPEMU_SCHED_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/kernel/cred.h"
-#include "emu/kernel/refusal.h"
-#include "emu/kernel/user_namespace.h"
-#include "emu/world/world.h"
+#include <kpemu/cred.h>
+#include <kpemu/refusal.h>
+#include <kpemu/user_namespace.h>
+#include <kpemu/world.h>
 
 /* Soft and hard limit, in the unit of the limit; RLIM64_INFINITY (all ones) = unlimited. */
 struct rlim {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* POSIX message queues: the model's names, owners, attributes, and the MSGQUEUE charge. */
-#ifndef EMU_IPC_MQUEUE_H
-#define EMU_IPC_MQUEUE_H
+#ifndef KPEMU_MQUEUE_H
+#define KPEMU_MQUEUE_H
 
 #include <mqueue.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/kernel/refusal.h"
-#include "emu/world/world.h"
+#include <kpemu/refusal.h>
+#include <kpemu/world.h>
 
 struct task_struct;
 

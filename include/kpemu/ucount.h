@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ucounts: one record per (user namespace, uid), and the counters on it. */
-#ifndef EMU_KERNEL_UCOUNT_H
-#define EMU_KERNEL_UCOUNT_H
+#ifndef KPEMU_UCOUNT_H
+#define KPEMU_UCOUNT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/kernel/refusal.h"
-#include "emu/kernel/user_namespace.h"
-#include "emu/world/world.h"
+#include <kpemu/refusal.h>
+#include <kpemu/user_namespace.h>
+#include <kpemu/world.h>
 
 struct task_struct;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The end of a world: who may remove it, and what goes with it. */
-#ifndef EMU_KERNEL_TEARDOWN_H
-#define EMU_KERNEL_TEARDOWN_H
+#ifndef KPEMU_TEARDOWN_H
+#define KPEMU_TEARDOWN_H
 
 #include <stdbool.h>
 

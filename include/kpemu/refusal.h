@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Why a call was refused: which limit, at which level, whose record, how much. */
-#ifndef EMU_KERNEL_REFUSAL_H
-#define EMU_KERNEL_REFUSAL_H
+#ifndef KPEMU_REFUSAL_H
+#define KPEMU_REFUSAL_H
 
 #include <stdint.h>
 
-#include "emu/world/world.h"
+#include <kpemu/world.h>
 
 /* Filled by every function that may refuse; err == 0 means that nothing was refused. */
 struct refusal {

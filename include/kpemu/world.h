@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The world: the one shared segment of a `kpemu run`. Layout, slots, and how it is found again. */
-#ifndef EMU_WORLD_WORLD_H
-#define EMU_WORLD_WORLD_H
+#ifndef KPEMU_WORLD_H
+#define KPEMU_WORLD_H
 
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/lib/atomic.h"
-#include "emu/world/libc.h"
+#include <kpemu/atomic.h>
+#include <kpemu/libc.h>
 
 /*
  * Everything shared lives in tables of fixed-size slots, reached by offset and index, never by

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The text of every emulated file under /proc. */
-#ifndef EMU_FS_PROC_H
-#define EMU_FS_PROC_H
+#ifndef KPEMU_PROC_H
+#define KPEMU_PROC_H
 
 #include <stddef.h>
 #include <stdint.h>
