@@ -245,9 +245,8 @@ static bool is_own(const struct vma *vma)
 {
 	extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 	extern const char _end[] __attribute__((visibility("hidden")));
-	uint64_t start = (uintptr_t)world;
 
-	if (vma->start < start + world->size && vma->end > start)
+	if (world_overlaps(vma->start, vma->end))
 		return true;
 	return vma->start >= (uintptr_t)__ehdr_start && vma->end <= PAGE_ALIGN((uintptr_t)_end);
 }

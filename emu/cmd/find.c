@@ -239,7 +239,7 @@ static bool is_candidate(const char *name)
 	fd = cmd_file_open(path);
 	if (fd < 0)
 		return false;
-	if (pread(fd, &magic, sizeof(magic), 0) != sizeof(magic))
+	if (pread(fd, &magic, sizeof(magic), WORLD_HEADER_OFFSET) != sizeof(magic))
 		magic = 0;
 	close(fd);
 	return magic == WORLD_MAGIC;

@@ -121,7 +121,7 @@ static int complain_exists(const char *name)
 	if (fd < 0)
 		return -cmd_error("--world %s: %s %s", name, path, cmd_file_error(fd));
 	if (world_launcher_alive(fd) &&
-	    pread(fd, &pid, sizeof(pid), offsetof(struct world_header, launcher_pid)) > 0)
+	    pread(fd, &pid, sizeof(pid), WORLD_HEADER_OFFSET + offsetof(struct world_header, launcher_pid)) > 0)
 		cmd_error("--world %s: that world exists, its launcher is process %d", name, pid);
 	else
 		cmd_error("--world %s: that world exists, programs still run in it", name);

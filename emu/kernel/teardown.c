@@ -76,7 +76,7 @@ static int open_mapped(void)
 	fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (fd < 0)
 		return fd;
-	sys_call(__NR_pread64, fd, &id, sizeof(id), offsetof(struct world_header, id));
+	sys_call(__NR_pread64, fd, &id, sizeof(id), WORLD_HEADER_OFFSET + offsetof(struct world_header, id));
 	if (id == world->id)
 		return fd;
 	sys_close(fd);

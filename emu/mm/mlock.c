@@ -184,7 +184,7 @@ struct reconciliation {
 
 static bool is_world(const struct vma *vma)
 {
-	return vma->start < (uintptr_t)world + world->size && vma->end > (uintptr_t)world;
+	return world_overlaps(vma->start, vma->end);
 }
 
 static int reconcile_vma(const struct vma *vma, void *arg)

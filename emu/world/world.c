@@ -22,29 +22,43 @@
 
 struct world_header *world;
 
-/* Each table starts where the one before it ends. */
-/* Each table starts where the one before it ends. */
-#define TASK_OFF PAGE
-#define MM_OFF (TASK_OFF + page_up(WORLD_TASK_SIZE * WORLD_TASKS))
-#define MQUEUE_OFF (MM_OFF + page_up(WORLD_MM_SIZE * WORLD_MMS))
-#define UCOUNTS_OFF (MQUEUE_OFF + page_up(WORLD_MQUEUE_SIZE * WORLD_MQUEUES))
-#define HASH_OFF (UCOUNTS_OFF + page_up(WORLD_UCOUNTS_SIZE * WORLD_UCOUNTS))
-#define DESC_OFF (HASH_OFF + page_up(sizeof(uint32_t) * WORLD_UCOUNTS_HASH))
-#define PAGE_OFF (DESC_OFF + page_up(sizeof(uint64_t) * WORLD_PAGES))
-#define REFUSAL_OFF (PAGE_OFF + PAGE * WORLD_PAGES)
-#define PID_OFF (REFUSAL_OFF + page_up(WORLD_REFUSAL_SIZE * WORLD_REFUSALS))
-#define WORLD_SIZE (PID_OFF + page_up(sizeof(uint32_t) * WORLD_PIDS))
+/* A table of @n slots of @size bytes, the first @near of them near the header. */
+#define FAR_BYTES(size, n, near) page_up((uint64_t)(size) * ((n) - (near)))
+#define NEAR_BYTES(size, near) page_up((uint64_t)(size) * (near))
+
+/* From the start of the file upwards. */
+#define TASK_FAR 0
+#define MM_FAR (TASK_FAR + FAR_BYTES(WORLD_TASK_SIZE, WORLD_TASKS, WORLD_TASKS_NEAR))
+#define MQUEUE_FAR (MM_FAR + FAR_BYTES(WORLD_MM_SIZE, WORLD_MMS, WORLD_MMS_NEAR))
+#define UCOUNTS_FAR (MQUEUE_FAR + FAR_BYTES(WORLD_MQUEUE_SIZE, WORLD_MQUEUES, WORLD_MQUEUES_NEAR))
+#define DESC_FAR (UCOUNTS_FAR + FAR_BYTES(WORLD_UCOUNTS_SIZE, WORLD_UCOUNTS, WORLD_UCOUNTS_NEAR))
+#define PAGE_FAR (DESC_FAR + FAR_BYTES(sizeof(uint64_t), WORLD_PAGES, 0))
+#define FAR_END (PAGE_FAR + PAGE * WORLD_PAGES)
+
+/* From the header downwards, what every process touches first. */
+#define TASK_NEAR (WORLD_HEADER_OFFSET - NEAR_BYTES(WORLD_TASK_SIZE, WORLD_TASKS_NEAR))
+#define MM_NEAR (TASK_NEAR - NEAR_BYTES(WORLD_MM_SIZE, WORLD_MMS_NEAR))
+#define UCOUNTS_NEAR (MM_NEAR - NEAR_BYTES(WORLD_UCOUNTS_SIZE, WORLD_UCOUNTS_NEAR))
+#define HASH_NEAR (UCOUNTS_NEAR - NEAR_BYTES(sizeof(uint32_t), WORLD_UCOUNTS_HASH))
+#define PID_NEAR (HASH_NEAR - NEAR_BYTES(sizeof(uint32_t), WORLD_PIDS))
+#define MQUEUE_NEAR (PID_NEAR - NEAR_BYTES(WORLD_MQUEUE_SIZE, WORLD_MQUEUES_NEAR))
+#define REFUSAL_NEAR (MQUEUE_NEAR - NEAR_BYTES(WORLD_REFUSAL_SIZE, WORLD_REFUSALS))
+static_assert(FAR_END <= REFUSAL_NEAR, "the file holds all tables");
 
 const struct table_layout world_layout[NR_TABLES] = {
-	[TABLE_TASK] = { TASK_OFF, WORLD_TASK_SIZE, WORLD_TASKS },
-	[TABLE_MM] = { MM_OFF, WORLD_MM_SIZE, WORLD_MMS },
-	[TABLE_MQUEUE] = { MQUEUE_OFF, WORLD_MQUEUE_SIZE, WORLD_MQUEUES },
-	[TABLE_UCOUNTS] = { UCOUNTS_OFF, WORLD_UCOUNTS_SIZE, WORLD_UCOUNTS },
-	[TABLE_UCOUNTS_HASH] = { HASH_OFF, sizeof(uint32_t), WORLD_UCOUNTS_HASH },
-	[TABLE_PAGE_DESC] = { DESC_OFF, sizeof(uint64_t), WORLD_PAGES },
-	[TABLE_PAGE] = { PAGE_OFF, PAGE, WORLD_PAGES },
-	[TABLE_REFUSAL] = { REFUSAL_OFF, WORLD_REFUSAL_SIZE, WORLD_REFUSALS },
-	[TABLE_PID] = { PID_OFF, sizeof(uint32_t), WORLD_PIDS },
+	[TABLE_TASK] = { TASK_NEAR, TASK_FAR, WORLD_TASKS_NEAR, WORLD_TASKS, WORLD_TASK_SIZE, 0 },
+	[TABLE_MM] = { MM_NEAR, MM_FAR, WORLD_MMS_NEAR, WORLD_MMS, WORLD_MM_SIZE, 0 },
+	[TABLE_MQUEUE] = { MQUEUE_NEAR, MQUEUE_FAR, WORLD_MQUEUES_NEAR, WORLD_MQUEUES,
+			   WORLD_MQUEUE_SIZE, 0 },
+	[TABLE_UCOUNTS] = { UCOUNTS_NEAR, UCOUNTS_FAR, WORLD_UCOUNTS_NEAR, WORLD_UCOUNTS,
+			    WORLD_UCOUNTS_SIZE, 0 },
+	[TABLE_UCOUNTS_HASH] = { HASH_NEAR, 0, WORLD_UCOUNTS_HASH, WORLD_UCOUNTS_HASH,
+				 sizeof(uint32_t), 0 },
+	[TABLE_PAGE_DESC] = { 0, DESC_FAR, 0, WORLD_PAGES, sizeof(uint64_t), 0 },
+	[TABLE_PAGE] = { 0, PAGE_FAR, 0, WORLD_PAGES, PAGE, 0 },
+	[TABLE_REFUSAL] = { REFUSAL_NEAR, 0, WORLD_REFUSALS, WORLD_REFUSALS, WORLD_REFUSAL_SIZE,
+			    0 },
+	[TABLE_PID] = { PID_NEAR, 0, WORLD_PIDS, WORLD_PIDS, sizeof(uint32_t), 0 },
 };
 
 /* Addressed by a key instead of being allocated: all of their slots are in use from the start. */
@@ -61,7 +75,7 @@ static int populate(uint64_t from, uint64_t to)
 {
 	uint64_t start = from & ~(PAGE - 1);
 
-	if (SYS_ERR(sys_call(__NR_madvise, (char *)world + start, page_up(to) - start,
+	if (SYS_ERR(sys_call(__NR_madvise, world_at(start), page_up(to) - start,
 			     MADV_POPULATE_WRITE)))
 		return -ENOMEM;
 	return 0;
@@ -72,19 +86,21 @@ int table_reserve(enum world_table_id id, uint32_t n)
 	const struct table_layout *l = &world_layout[id];
 	struct world_table *t = &world->table[id];
 	uint32_t have = smp_load_acquire(&t->populated);
-	uint64_t bytes;
+	uint64_t from, bytes, all = (uint64_t)(l->capacity - l->nr_near) * l->size;
 	uint32_t got;
 
 	if (n <= have)
 		return 0;
 	if (n > l->capacity)
 		return -ENOMEM;
-	bytes = ((uint64_t)n * l->size + POPULATE_CHUNK - 1) / POPULATE_CHUNK * POPULATE_CHUNK;
-	if (bytes > (uint64_t)l->capacity * l->size)
-		bytes = (uint64_t)l->capacity * l->size;
-	if (populate(l->offset + (uint64_t)have * l->size, l->offset + bytes))
+	from = (uint64_t)(have - l->nr_near) * l->size;
+	bytes = (uint64_t)(n - l->nr_near) * l->size;
+	bytes = (bytes + POPULATE_CHUNK - 1) / POPULATE_CHUNK * POPULATE_CHUNK;
+	if (bytes > all)
+		bytes = all;
+	if (populate(l->far + from, l->far + bytes))
 		return -ENOMEM;
-	got = bytes / l->size;
+	got = l->nr_near + bytes / l->size;
 	while (have < got && !try_cmpxchg(&t->populated, &have, got))
 		;
 	return 0;
@@ -180,14 +196,14 @@ static int map_world(int fd, int flags)
 
 	if (SYS_ERR(p))
 		return p;
-	world = (struct world_header *)p;
+	world = (struct world_header *)((char *)p + WORLD_HEADER_OFFSET);
 	return 0;
 }
 
 void world_unmap(void)
 {
 	if (world)
-		sys_call(__NR_munmap, world, WORLD_SIZE);
+		sys_call(__NR_munmap, world_at(0), WORLD_SIZE);
 	world = NULL;
 }
 
@@ -196,7 +212,7 @@ static int format(const char *name, unsigned int uid)
 {
 	struct world_header *h = world;
 
-	if (populate(0, PAGE))
+	if (populate(REFUSAL_NEAR, WORLD_SIZE))
 		return -ENOMEM;
 	h->abi = WORLD_ABI;
 	h->header_size = sizeof(*h);
@@ -206,14 +222,13 @@ static int format(const char *name, unsigned int uid)
 	sys_call(__NR_getrandom, &h->id, sizeof(h->id), 0);
 	snprintf(h->name, sizeof(h->name), "%s", name);
 	libc_find_offsets(&h->libc);
-	for (int i = 0; i < NR_TABLES; i++)
+	for (int i = 0; i < NR_TABLES; i++) {
 		h->table[i].layout = world_layout[i];
+		h->table[i].populated = world_layout[i].nr_near;
+	}
 	for (int i = 0; i < NR_TABLES; i++)
 		if (is_index_table(i))
 			h->table[i].high_water = world_layout[i].capacity;
-	if (table_reserve(TABLE_PID, WORLD_PIDS) ||
-	    table_reserve(TABLE_UCOUNTS_HASH, WORLD_UCOUNTS_HASH))
-		return -ENOMEM;
 	h->state = WORLD_BORN;
 	smp_store_release(&h->magic, WORLD_MAGIC);
 	return 0;
@@ -243,6 +258,19 @@ int world_create(const char *name, unsigned int uid)
 	return ret;
 }
 
+/* A file of another length: not a world, or one of another ABI, whose last page says so too. */
+static int foreign_world(int fd, off_t size)
+{
+	struct world_header h;
+	const size_t n = offsetof(struct world_header, header_size);
+
+	if (size < (off_t)PAGE ||
+	    sys_call(__NR_pread64, fd, &h, n, size - (off_t)PAGE) != (long)n ||
+	    h.magic != WORLD_MAGIC || h.abi == WORLD_ABI)
+		return -ENOEXEC;
+	return -EPROTO;
+}
+
 static int verify(const struct world_header *h)
 {
 	if (h->magic != WORLD_MAGIC)
@@ -267,15 +295,12 @@ int world_map(int fd)
 	ret = sys_call(__NR_fstat, fd, &st);
 	if (ret)
 		return ret;
-	/* A file of another length has no header that could be read without care. */
-	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)PAGE)
-		return -ENOEXEC;
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != WORLD_SIZE)
+		return foreign_world(fd, st.st_size);
 	ret = map_world(fd, MAP_SHARED);
 	if (ret)
 		return ret;
 	ret = verify(world);
-	if (!ret && (uint64_t)st.st_size != WORLD_SIZE)
-		ret = -ENOEXEC;
 	if (ret) {
 		world_unmap();
 		world = before;

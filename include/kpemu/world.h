@@ -66,11 +66,17 @@ static inline uint64_t slot_word(unsigned int state, uint32_t gen, uint32_t owne
 	return (uint64_t)owner << 32 | (uint64_t)(gen & 0xffffff) << 8 | state;
 }
 
-/* The constant part: written for verification, never read back for addressing. */
+/*
+ * The constant part: written for verification, never read back for addressing. The first slots of
+ * every table lie near the header, at the end of the file, and the others far from it.
+ */
 struct table_layout {
-	uint64_t offset;   /* bytes from the start of the world, page aligned */
-	uint32_t size;	   /* bytes per slot */
+	uint64_t near;	   /* offset in the file of slot 0, page aligned */
+	uint64_t far;	   /* of slot nr_near */
+	uint32_t nr_near;  /* slots near the header */
 	uint32_t capacity; /* slots */
+	uint32_t size;	   /* bytes per slot */
+	uint32_t pad;
 };
 
 struct world_table {
@@ -81,18 +87,25 @@ struct world_table {
 	uint32_t pad;
 };
 
-/* Sizes of slots are part of the ABI; each subsystem asserts that its struct has this size. */
+/*
+ * Sizes are part of the ABI; each subsystem asserts that its struct has this size. A table's first
+ * slots (_NEAR) serve the usual world; the others cost address space only.
+ */
 enum {
 	WORLD_TASK_SIZE = 1024,
-	WORLD_TASKS = 32768,
+	WORLD_TASKS = 16384,
+	WORLD_TASKS_NEAR = 64,
 	WORLD_MM_SIZE = 128,
-	WORLD_MMS = 32768,
+	WORLD_MMS = 16384,
+	WORLD_MMS_NEAR = 64,
 	WORLD_MQUEUE_SIZE = 384,
 	WORLD_MQUEUES = 4096,
+	WORLD_MQUEUES_NEAR = 32,
 	WORLD_UCOUNTS_SIZE = 384,
 	WORLD_UCOUNTS = 4096,
+	WORLD_UCOUNTS_NEAR = 32,
 	WORLD_UCOUNTS_HASH = 8192,
-	WORLD_PAGES = 16384,
+	WORLD_PAGES = 4096,
 	WORLD_REFUSAL_SIZE = 128,
 	WORLD_REFUSALS = 256,
 	WORLD_PIDS = 16384,
@@ -132,7 +145,7 @@ struct world_lock {
 };
 
 struct world_header {
-	uint64_t magic;
+	uint64_t magic; /* with abi in the first bytes of the last page, whatever the ABI */
 	uint32_t abi;
 	uint32_t header_size;
 	uint64_t size; /* of the file, bytes */
@@ -158,7 +171,15 @@ struct world_header {
 };
 static_assert(sizeof(struct world_header) <= 4096, "the header is one page");
 static_assert(offsetof(struct world_header, table) == 128, "ABI");
-static_assert(sizeof(struct world_table) == 32, "ABI");
+static_assert(sizeof(struct world_table) == 48, "ABI");
+
+/*
+ * The header is the last page of the file, and the near slots lie before it: the kernel places a
+ * mapping below the ones that are there, so what every process touches shares page tables with its
+ * libraries. A page table of its own costs more than all the rest of the attachment.
+ */
+#define WORLD_SIZE (48ull << 20)
+#define WORLD_HEADER_OFFSET (WORLD_SIZE - 4096)
 
 extern const struct table_layout world_layout[NR_TABLES];
 
@@ -173,18 +194,37 @@ static inline uint32_t table_high_water(enum world_table_id id)
 	return n < world_layout[id].capacity ? n : world_layout[id].capacity;
 }
 
+static inline char *world_at(uint64_t offset)
+{
+	return (char *)world + (int64_t)(offset - WORLD_HEADER_OFFSET);
+}
+
+/* world_overlaps - does the address range touch the mapping of the world? */
+static inline bool world_overlaps(uintptr_t start, uintptr_t end)
+{
+	return start < (uintptr_t)world_at(WORLD_SIZE) && end > (uintptr_t)world_at(0);
+}
+
 /* The slot at @idx; NULL if no such slot was ever used. The check is what a torn world needs. */
 static inline void *table_slot(enum world_table_id id, uint32_t idx)
 {
+	const struct table_layout *l = &world_layout[id];
+
 	if (idx >= table_high_water(id))
 		return NULL;
-	return (char *)world + world_layout[id].offset + (uint64_t)idx * world_layout[id].size;
+	if (idx < l->nr_near)
+		return world_at(l->near + (uint64_t)idx * l->size);
+	return world_at(l->far + (uint64_t)(idx - l->nr_near) * l->size);
 }
 
 static inline uint32_t table_index(enum world_table_id id, const void *slot)
 {
-	return ((const char *)slot - (char *)world - world_layout[id].offset) /
-	       world_layout[id].size;
+	const struct table_layout *l = &world_layout[id];
+	uint64_t offset = WORLD_HEADER_OFFSET + ((const char *)slot - (char *)world);
+
+	if (offset >= l->near && offset < l->near + (uint64_t)l->nr_near * l->size)
+		return (offset - l->near) / l->size;
+	return l->nr_near + (offset - l->far) / l->size;
 }
 
 /*

@@ -91,11 +91,15 @@ static inline bool read_within(int fd, void *buf, size_t n, int ms)
 	char *at = buf;
 
 	while (n) {
-		ssize_t got;
+		ssize_t got = poll(&p, 1, ms);
 
-		if (poll(&p, 1, ms) <= 0)
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
 			return false;
 		got = read(fd, at, n);
+		if (got < 0 && errno == EINTR)
+			continue;
 		if (got <= 0)
 			return false;
 		at += got;

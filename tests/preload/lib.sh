@@ -158,20 +158,22 @@ elif ! setpriv --reuid=$native_uid --regid=$native_uid --clear-groups \
 	native_why="uid $native_uid cannot reach $tests"
 fi
 
-# native LIMIT=VALUE PROG...: with a real limit, as prlimit(1) spells it, as the private uid.
-# native_root: the same as root. It ends when all of its orphans have.
+# native LIMITS PROG...: with real limits, words as prlimit(1) spells them, as the private uid.
+# native_root: the same as root. They end when all of their orphans have.
 native()
 {
-	local limit=$1
+	local limits=$1
 	shift
-	"$tests/reaper" prlimit "--$limit" \
-		setpriv --reuid=$native_uid --regid=$native_uid --clear-groups "$@"
+	native_root "$limits" setpriv --reuid=$native_uid --regid=$native_uid --clear-groups "$@"
 }
 native_root()
 {
-	local limit=$1
+	local limit options=()
+	for limit in $1; do
+		options+=("--$limit")
+	done
 	shift
-	"$tests/reaper" prlimit "--$limit" "$@"
+	"$tests/reaper" prlimit "${options[@]}" "$@"
 }
 
 # --- mounts and chroot ---

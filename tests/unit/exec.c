@@ -532,8 +532,8 @@ Test(exec, parse_task_takes_what_env_makes)
 	cr_expect_eq(idx, table_index(TABLE_TASK, current));
 	cr_expect_eq(gen, slot_gen(current->slot));
 	cr_expect(exec_parse_task("0:0", &idx, &gen) && idx == 0 && gen == 0);
-	cr_expect(exec_parse_task("32767:16777215", &idx, &gen));
-	cr_expect(idx == 32767 && gen == 0xffffff);
+	cr_expect(exec_parse_task("16383:16777215", &idx, &gen));
+	cr_expect(idx == 16383 && gen == 0xffffff);
 }
 
 Test(exec, parse_task_refuses_anything_else)
@@ -557,7 +557,7 @@ Test(exec, parse_task_refuses_anything_else)
 					   "0x1:2",
 					   "1:2x",
 					   "a:b",
-					   "32768:1",
+					   "16384:1",
 					   "1:16777216",
 					   "4294967297:1",
 					   "1:4294967297",

@@ -610,7 +610,7 @@ Test(mlock, reconcile_with_the_kernels_list)
 	cr_assert_eq(lock_pages(page(p) + 9, 2), 0);
 	mlock_reconcile(task);
 	/* Not locked, not mapped: gone. Locked behind our back: taken over. */
-	cr_assert_eq(locked(), 2);
+	cr_assert_eq(locked(), 2, "%ld pages", (long)locked());
 	cr_assert_eq(weight(), 2);
 	cr_assert(lockmap_test(mm, page(p) + 4) && lockmap_test(mm, page(p) + 5));
 	cr_assert_eq(mm->gate, 0);

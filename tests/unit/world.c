@@ -167,7 +167,7 @@ Test(world, world_map_damaged_header_is_refused, .init = shared_world, .fini = r
 	do {                                                                                       \
 		struct world_header bad = good;                                                    \
 		bad.change;                                                                        \
-		cr_assert_eq(pwrite(fd, &bad, sizeof(bad), 0), (ssize_t)sizeof(bad));               \
+		cr_assert_eq(pwrite(fd, &bad, sizeof(bad), WORLD_HEADER_OFFSET), (ssize_t)sizeof(bad));               \
 		cr_assert_eq(world_map(fd), err, #change);                                         \
 	} while (0)
 	REFUSES(magic = 0, -ENOEXEC);
@@ -176,16 +176,16 @@ Test(world, world_map_damaged_header_is_refused, .init = shared_world, .fini = r
 	REFUSES(size = 4096, -ENOEXEC);
 	REFUSES(name[0] = '/', -ENOEXEC);
 	REFUSES(name[WORLD_NAME_MAX] = 'x', -ENOEXEC);
-	REFUSES(table[TABLE_TASK].layout.offset = UINT64_MAX, -ENOEXEC);
+	REFUSES(table[TABLE_TASK].layout.near = UINT64_MAX, -ENOEXEC);
 	REFUSES(table[TABLE_PID].layout.capacity = UINT32_MAX, -ENOEXEC);
 	REFUSES(preload_path[511] = 'x', -ENOEXEC);
-	cr_assert_eq(pwrite(fd, &good, sizeof(good), 0), (ssize_t)sizeof(good));
+	cr_assert_eq(pwrite(fd, &good, sizeof(good), WORLD_HEADER_OFFSET), (ssize_t)sizeof(good));
 	cr_assert_eq(world_map(fd), 0);
 }
 
 Test(world, world_map_truncated_file_is_refused, .init = shared_world, .fini = remove_world)
 {
-	cr_assert_eq(ftruncate(fd, world->size - 1), 0);
+	cr_assert_eq(ftruncate(fd, WORLD_SIZE - 1), 0);
 	cr_assert_eq(world_map(fd), -ENOEXEC);
 	cr_assert_eq(ftruncate(fd, 100), 0);
 	cr_assert_eq(world_map(fd), -ENOEXEC);
