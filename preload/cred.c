@@ -72,36 +72,11 @@ int hook_group_member(gid_t gid)
 /*
  * The system calls change the calling thread, libc's functions every thread of the process: the
  * threads share their ids unless somebody went past libc, so each gets the same call. libc lets
- * one such call in at a time, and so do we; the holder of the lock is a thread id, so that a child
- * forked meanwhile, in which that thread does not exist, is not locked out.
+ * one such call in at a time, and so do we.
  */
 typedef long cred_call(struct task_struct *t, const uint32_t *a);
 
-static int setxid_lock;
-
-static bool holds_setxid(int tid)
-{
-	struct task_struct *t = find_task_by_vpid(tid);
-
-	return t && READ_ONCE(t->tgid) == current->tgid;
-}
-
-static void lock_setxid(void)
-{
-	int holder = 0;
-
-	while (!try_cmpxchg(&setxid_lock, &holder, current->pid)) {
-		if (!holds_setxid(holder) && cmpxchg(&setxid_lock, holder, current->pid) == holder)
-			return;
-		sys_call(__NR_sched_yield);
-		holder = 0;
-	}
-}
-
-static void unlock_setxid(void)
-{
-	smp_store_release(&setxid_lock, 0);
-}
+static struct process_lock setxid_lock;
 
 static long one_thread(cred_call *call, const uint32_t *a)
 {
@@ -109,9 +84,9 @@ static long one_thread(cred_call *call, const uint32_t *a)
 	long ret;
 
 	block_signals(&mask);
-	lock_setxid();
+	process_lock(&setxid_lock);
 	ret = call(current, a);
-	unlock_setxid();
+	process_unlock(&setxid_lock);
 	restore_signals(&mask);
 	return ret;
 }
@@ -129,13 +104,13 @@ static long all_threads(cred_call *call, const uint32_t *a)
 	long ret;
 
 	block_signals(&mask);
-	lock_setxid();
+	process_lock(&setxid_lock);
 	ret = call(current, a);
 	if (ret >= 0)
 		for_each_task(i, t)
 			if (is_other_thread(t))
 				call(t, a);
-	unlock_setxid();
+	process_unlock(&setxid_lock);
 	restore_signals(&mask);
 	return ret;
 }
@@ -244,13 +219,13 @@ static long set_groups(long n, const gid_t *list, bool others)
 	long ret;
 
 	block_signals(&mask);
-	lock_setxid();
+	process_lock(&setxid_lock);
 	ret = sys_setgroups(current, n, list);
 	if (!ret && others)
 		for_each_task(i, t)
 			if (is_other_thread(t))
 				sys_setgroups(t, current->cred.ngroups, current->cred.groups);
-	unlock_setxid();
+	process_unlock(&setxid_lock);
 	restore_signals(&mask);
 	return ret;
 }
@@ -271,7 +246,7 @@ int hook_initgroups(const char *user, gid_t group)
 	gid_t list[CRED_NGROUPS_MAX];
 	int n = CRED_NGROUPS_MAX;
 
-	if (getgrouplist(user, group, list, &n) < 0)
+	if (next_getgrouplist(user, group, list, &n) < 0)
 		n = CRED_NGROUPS_MAX;
 	return errno_ret(hook_setgroups(n, list));
 }

@@ -116,7 +116,7 @@ FILE *hook_fopen(const char *path, const char *mode)
 		return next_fopen(path, mode);
 	if (fd < 0)
 		return errno_ret(fd), NULL;
-	f = fdopen(fd, mode);
+	f = next_fdopen(fd, mode);
 	if (!f)
 		sys_close(fd);
 	return f;

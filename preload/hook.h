@@ -11,16 +11,19 @@
 #include <pty.h>
 #include <sched.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/auxv.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <threads.h>
 #include <unistd.h>
+#include <utmp.h>
 
 #include <kpemu/sched.h>
 #include <kpemu/world.h>
@@ -42,33 +45,9 @@ static inline struct task_struct *task_here(void)
 	return likely(current) ? current : attach();
 }
 
-/* Real functions of libc that a raw system call cannot stand for. Found at attachment. */
-#define NEXT_FUNCTIONS(X)                                                                          \
-	X(fork, pid_t, (void))                                                                     \
-	X(_Fork, pid_t, (void))                                                                    \
-	X(clone, int, (int (*)(void *), void *, int, void *, ...))                                 \
-	X(pthread_create, int,                                                                     \
-	  (pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))                        \
-	X(thrd_create, int, (thrd_t *, thrd_start_t, void *))                                      \
-	X(posix_spawn, int,                                                                        \
-	  (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,   \
-	   char *const[], char *const[]))                                                          \
-	X(posix_spawnp, int,                                                                       \
-	  (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,   \
-	   char *const[], char *const[]))                                                          \
-	X(wait4, pid_t, (pid_t, int *, int, struct rusage *))                                      \
-	X(waitid, int, (idtype_t, id_t, siginfo_t *, int))                                         \
-	X(openat, int, (int, const char *, int, ...))                                              \
-	X(fopen, FILE *, (const char *, const char *))                                             \
-	X(freopen, FILE *, (const char *, const char *, FILE *))                                   \
-	X(fclose, int, (FILE *))                                                                   \
-	X(brk, int, (void *))                                                                      \
-	X(sbrk, void *, (intptr_t))                                                                \
-	X(sysconf, long, (int))                                                                    \
-	X(getauxval, unsigned long, (unsigned long))
-
-#define X(name, type, proto) extern type(*next_##name) proto;
-NEXT_FUNCTIONS(X)
+/* libc's own functions, where a raw system call cannot stand for them. Found at attachment. */
+#define X(name) extern __typeof__(name) *next_##name;
+REAL_FUNCTIONS(X)
 #undef X
 
 /* find_next - the next definition of @name after ours. Ends the process if there is none. */
@@ -102,6 +81,16 @@ static inline void host_collision(void)
 {
 	atomic64_inc(&world->counts.host_collisions);
 }
+
+/*
+ * A lock among the threads of a process, held with signals blocked. It is the holder's thread id,
+ * so that a child forked meanwhile, in which that thread does not exist, is not locked out.
+ */
+struct process_lock {
+	int tid; /* 0 = free */
+};
+void process_lock(struct process_lock *lock);
+void process_unlock(struct process_lock *lock);
 
 /* Parts of one hook that another needs. */
 struct new_task {

@@ -13,8 +13,8 @@
 #include "preload/hook.h"
 #include "preload/thread.h"
 
-#define X(name, type, proto) type(*next_##name) proto;
-NEXT_FUNCTIONS(X)
+#define X(name) __typeof__(name) *next_##name;
+REAL_FUNCTIONS(X)
 #undef X
 
 /* 0 = not tried, 1 = being tried or done. Owner: the first thread of the process. */
@@ -41,10 +41,9 @@ static void find_real_functions(void)
 {
 	char *libc = alone() ? libc_base(&world->libc) : NULL;
 
-#define X(name, type, proto)                                                                       \
-	next_##name = libc ? (type(*) proto)(libc + world->libc.function[REAL_##name]) :           \
-			     (type(*) proto)find_next(#name);
-	NEXT_FUNCTIONS(X)
+#define X(name)                                                                                    \
+	next_##name = libc ? (void *)(libc + world->libc.function[REAL_##name]) : find_next(#name);
+	REAL_FUNCTIONS(X)
 #undef X
 }
 
@@ -145,9 +144,13 @@ struct task_struct *attach(void)
 	return current;
 }
 
+/* Before main() there are no handlers whose signals would have to wait. */
 __attribute__((constructor(101))) static void preload_init(void)
 {
-	task_here();
+	if (tried)
+		return;
+	tried = 1;
+	attach_process();
 }
 
 void last_task_out(void)
@@ -155,7 +158,7 @@ void last_task_out(void)
 	uint64_t old;
 
 	/* As a rule the launcher does it; if it was killed, whoever leaves last. */
-	if (!current || sys_call(__NR_kill, world->launcher_pid, 0) != -ESRCH)
+	if (!current || !world_launcher_ended())
 		return;
 	block_signals(&old);
 	world_teardown();

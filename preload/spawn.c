@@ -21,7 +21,7 @@ static void apply_attributes(struct task_struct *t, const posix_spawnattr_t *att
 	short flags = 0;
 
 	if (attr)
-		posix_spawnattr_getflags(attr, &flags);
+		next_posix_spawnattr_getflags(attr, &flags);
 	if (!(flags & POSIX_SPAWN_RESETIDS))
 		return;
 	sys_setresuid(t, -1, t->cred.uid, -1);
@@ -109,54 +109,73 @@ int hook_posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actio
 		     search_path(file, buf, sizeof(buf)), actions, attr, argv, envp);
 }
 
-/* While any thread is in system(), INT and QUIT are ignored: the first one in saves them. */
+/*
+ * While any thread is in system(), INT and QUIT are ignored: the first one in saves them, the last
+ * one out restores them.
+ */
 static struct {
-	pthread_mutex_t lock;
+	struct process_lock lock;
 	int users;
 	struct sigaction intr, quit;
-} system_state = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} system_state;
 
 static void system_enter(void)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	uint64_t mask;
 
-	pthread_mutex_lock(&system_state.lock);
+	block_signals(&mask);
+	process_lock(&system_state.lock);
 	if (!system_state.users++) {
-		sigaction(SIGINT, &ignore, &system_state.intr);
-		sigaction(SIGQUIT, &ignore, &system_state.quit);
+		next_sigaction(SIGINT, &ignore, &system_state.intr);
+		next_sigaction(SIGQUIT, &ignore, &system_state.quit);
 	}
-	pthread_mutex_unlock(&system_state.lock);
+	process_unlock(&system_state.lock);
+	restore_signals(&mask);
 }
 
 static void system_leave(void)
 {
-	pthread_mutex_lock(&system_state.lock);
+	uint64_t mask;
+
+	block_signals(&mask);
+	process_lock(&system_state.lock);
 	if (!--system_state.users) {
-		sigaction(SIGINT, &system_state.intr, NULL);
-		sigaction(SIGQUIT, &system_state.quit, NULL);
+		next_sigaction(SIGINT, &system_state.intr, NULL);
+		next_sigaction(SIGQUIT, &system_state.quit, NULL);
 	}
-	pthread_mutex_unlock(&system_state.lock);
+	process_unlock(&system_state.lock);
+	restore_signals(&mask);
+}
+
+#define BIT(sig) (1ull << ((sig)-1))
+
+static uint64_t change_mask(int how, uint64_t set)
+{
+	uint64_t old;
+
+	sys_call(__NR_rt_sigprocmask, how, &set, &old, sizeof(set));
+	return old;
 }
 
 /* What the child gets back, if the program did not ignore it before. */
-static void system_attributes(posix_spawnattr_t *attr, const sigset_t *mask)
+static void system_attributes(posix_spawnattr_t *attr, uint64_t mask)
 {
-	sigset_t reset;
+	sigset_t reset = { { 0 } }, old = { { mask } };
 
-	sigemptyset(&reset);
 	if (system_state.intr.sa_handler != SIG_IGN)
-		sigaddset(&reset, SIGINT);
+		reset.__val[0] |= BIT(SIGINT);
 	if (system_state.quit.sa_handler != SIG_IGN)
-		sigaddset(&reset, SIGQUIT);
-	posix_spawnattr_init(attr);
-	posix_spawnattr_setsigmask(attr, mask);
-	posix_spawnattr_setsigdefault(attr, &reset);
-	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+		reset.__val[0] |= BIT(SIGQUIT);
+	next_posix_spawnattr_init(attr);
+	next_posix_spawnattr_setsigmask(attr, &old);
+	next_posix_spawnattr_setsigdefault(attr, &reset);
+	next_posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
 struct system_cleanup {
 	pid_t pid;
-	sigset_t mask;
+	uint64_t mask;
 };
 
 static void system_cancelled(void *arg)
@@ -167,34 +186,31 @@ static void system_cancelled(void *arg)
 	sys_call(__NR_wait4, c->pid, 0, 0, 0);
 	reaped(c->pid);
 	system_leave();
-	pthread_sigmask(SIG_SETMASK, &c->mask, NULL);
+	change_mask(SIG_SETMASK, c->mask);
 }
 
+/* A shell that cannot be started is one that exited with 127, and errno says why (POSIX, libc). */
 static int run_shell(const char *command)
 {
 	char *const argv[] = { (char *)"sh", (char *)"-c", (char *)"--", (char *)command, NULL };
+	int status = W_EXITCODE(127, 0), err;
 	struct system_cleanup c;
 	posix_spawnattr_t attr;
-	int status = -1, err;
-	sigset_t block;
 
-	sigemptyset(&block);
-	sigaddset(&block, SIGCHLD);
 	system_enter();
-	pthread_sigmask(SIG_BLOCK, &block, &c.mask);
-	system_attributes(&attr, &c.mask);
+	c.mask = change_mask(SIG_BLOCK, BIT(SIGCHLD));
+	system_attributes(&attr, c.mask);
 	err = hook_posix_spawn(&c.pid, "/bin/sh", NULL, &attr, argv, exec_environ());
-	posix_spawnattr_destroy(&attr);
+	next_posix_spawnattr_destroy(&attr);
 	if (!err) {
+		status = -1;
 		pthread_cleanup_push(system_cancelled, &c);
 		while (hook_wait4(c.pid, &status, 0, NULL) < 0 && errno == EINTR)
 			;
 		pthread_cleanup_pop(0);
-	} else if (err == ENOENT || err == EACCES) {
-		status = W_EXITCODE(127, 0); /* no shell: as if it had exited with 127 */
 	}
 	system_leave();
-	pthread_sigmask(SIG_SETMASK, &c.mask, NULL);
+	change_mask(SIG_SETMASK, c.mask);
 	if (err)
 		errno = err;
 	return status;
@@ -224,6 +240,7 @@ struct popen_block {
 	struct popen_block *next;
 };
 static struct popen_block popen_blocks;
+static int popen_used; /* 0: no stream was ever made, so that fclose() need not search */
 
 static struct popen_block *popen_grow(struct popen_block *last)
 {
@@ -264,7 +281,7 @@ static void close_others(posix_spawn_file_actions_t *actions, int except)
 			FILE *f = READ_ONCE(b->entry[i].stream);
 
 			if (f && f != RESERVED && b->entry[i].fd != except)
-				posix_spawn_file_actions_addclose(actions, b->entry[i].fd);
+				next_posix_spawn_file_actions_addclose(actions, b->entry[i].fd);
 		}
 }
 
@@ -291,12 +308,12 @@ static int popen_spawn(pid_t *pid, const char *command, int child_end, int paren
 	posix_spawn_file_actions_t actions;
 	int err;
 
-	posix_spawn_file_actions_init(&actions);
+	next_posix_spawn_file_actions_init(&actions);
 	close_others(&actions, parent_end);
 	/* dup2 onto itself clears close-on-exec there, as posix_spawn says */
-	posix_spawn_file_actions_adddup2(&actions, child_end, target);
+	next_posix_spawn_file_actions_adddup2(&actions, child_end, target);
 	err = hook_posix_spawn(pid, "/bin/sh", &actions, NULL, argv, exec_environ());
-	posix_spawn_file_actions_destroy(&actions);
+	next_posix_spawn_file_actions_destroy(&actions);
 	return err;
 }
 
@@ -309,7 +326,7 @@ static FILE *popen_stream(struct popened *e, const char *command, int write, boo
 		return NULL;
 	mine = fds[write];
 	theirs = fds[!write];
-	f = fdopen(mine, write ? "w" : "r");
+	f = next_fdopen(mine, write ? "w" : "r");
 	err = f ? popen_spawn(&e->pid, command, theirs, mine, write ? 0 : 1) : errno;
 	sys_close(theirs);
 	if (err) {
@@ -337,6 +354,7 @@ FILE *hook_popen(const char *command, const char *mode)
 		errno = EINVAL;
 		return NULL;
 	}
+	WRITE_ONCE(popen_used, 1);
 	e = popen_entry(RESERVED);
 	if (!e) {
 		errno = ENOMEM;
@@ -350,7 +368,7 @@ FILE *hook_popen(const char *command, const char *mode)
 /* Close @stream and, if popen made it, wait for its child; *@status is then the child's. */
 static int close_stream(FILE *stream, int *status)
 {
-	struct popened *e = popen_entry(stream);
+	struct popened *e = READ_ONCE(popen_used) ? popen_entry(stream) : NULL;
 	int ret, wstatus;
 	pid_t pid;
 

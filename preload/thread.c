@@ -2,8 +2,6 @@
 /* Threads: made through ours, seen to end by a thread-specific value's destructor. */
 #include <limits.h>
 #include <linux/sched.h>
-#include <pty.h>
-#include <utmp.h>
 
 #include "preload/hook.h"
 #include "preload/thread.h"
@@ -156,12 +154,12 @@ pid_t hook_forkpty(int *amaster, char *name, const struct termios *termp,
 	int master, terminal;
 	pid_t pid;
 
-	if (openpty(&master, &terminal, name, termp, winp) < 0)
+	if (next_openpty(&master, &terminal, name, termp, winp) < 0)
 		return -1;
 	pid = hook_fork();
 	if (pid == 0) {
 		sys_close(master);
-		if (login_tty(terminal) < 0)
+		if (next_login_tty(terminal) < 0)
 			sys_call(__NR_exit_group, 1);
 		return 0;
 	}
@@ -171,4 +169,28 @@ pid_t hook_forkpty(int *amaster, char *name, const struct termios *termp,
 	else
 		*amaster = master;
 	return pid;
+}
+
+static bool is_held(int tid)
+{
+	struct task_struct *t = find_task_by_vpid(tid);
+
+	return t && READ_ONCE(t->tgid) == current->tgid;
+}
+
+void process_lock(struct process_lock *lock)
+{
+	int holder = 0;
+
+	while (!try_cmpxchg(&lock->tid, &holder, current->pid)) {
+		if (!is_held(holder) && cmpxchg(&lock->tid, holder, current->pid) == holder)
+			return;
+		sys_call(__NR_sched_yield);
+		holder = 0;
+	}
+}
+
+void process_unlock(struct process_lock *lock)
+{
+	smp_store_release(&lock->tid, 0);
 }

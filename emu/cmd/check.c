@@ -176,7 +176,8 @@ static int check_world(void)
 	}
 	fputs(text, stdout);
 	if (!l.odd)
-		printf("ok: %u records, %u tasks, %u queues\n", l.records, l.tasks, l.queues);
+		printf("ok: %u record%s, %u task%s, %u queue%s\n", l.records, plural(l.records),
+		       l.tasks, plural(l.tasks), l.queues, plural(l.queues));
 	free(text);
 	ret = cmd_flush();
 	return l.odd ? CMD_DIFFERS : ret;

@@ -71,9 +71,12 @@ extern const struct cmd cmd_run, cmd_stat, cmd_ps, cmd_check, cmd_gc, cmd_doctor
  */
 int cmd_parse(const struct cmd *cmd, int argc, char **argv, void *options, int *first);
 
+/* cmd_help - what --help of @cmd prints. */
+void cmd_help(const struct cmd *cmd);
+
 /* Options of the commands that look into one world. */
 struct cmd_look {
-	const char *world_name; /* NULL: the only one */
+	const char *world_name; /* NULL: the one that the command runs in, or the only one */
 	bool json, threads;
 };
 int cmd_look_world(void *options, const char *arg);
@@ -130,7 +133,22 @@ void cmd_detach(void);
 /* cmd_reap - release the dead and the queues that nobody holds, before anything is shown. */
 void cmd_reap(void);
 
-/* cmd_world_enter - find the world of a `--world NAME` (or the only one) and attach to it. */
+/*
+ * cmd_world_peek - is the file open at @fd the world @name? 0 and its launcher's pid, -ENOEXEC,
+ * -EPROTO (of another version) or another -errno. Nothing stays mapped.
+ */
+int cmd_world_peek(int fd, const char *name, int *launcher);
+
+/*
+ * cmd_world_here - the world that this command runs in, as KPEMU_WORLD says: open, its name in
+ * @name of WORLD_NAME_MAX + 1 bytes. A descriptor, or -errno: the variable is missing or stale.
+ */
+int cmd_world_here(char *name);
+
+/*
+ * cmd_world_enter - attach to the world @name; NULL: the one the command runs in, else the only
+ * one. 0 and its file at *@fd, or CMD_ERROR after a message.
+ */
 int cmd_world_enter(const char *name, int *fd);
 
 /* cmd_gc_quiet - remove the caller's dead worlds, without a word. */
@@ -156,20 +174,31 @@ void cmd_json_number(json_t *v, const char *key, int64_t n);
 /* cmd_json_print - pretty JSON and a newline on stdout; takes @v. Returns an exit status. */
 int cmd_json_print(json_t *v);
 
+/* cmd_wrap - @text and a newline on stdout, no line wider than the terminal (or 80 columns).
+ * The first line begins where the caller is, at column @indent, and so do the others. */
+void cmd_wrap(unsigned int indent, const char *text);
+
+/* plural - what "1 task" has not and "2 tasks" have. */
+static inline const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* cmd_limit_text - a limit, "unlimited" or the number. */
 const char *cmd_limit_text(char *buf, size_t size, uint64_t limit);
 
 /* cmd_kb - pages as kB. */
 int64_t cmd_kb(int64_t pages);
 
-/*
- * cmd_refusal_text - one line without "kpemu:" and newline: "fork: EAGAIN: nproc limit 5 of uid
- * 1000 reached ...", or "busybox: static: cannot be entered ..." of an uncovered program.
- */
-void cmd_refusal_text(FILE *out, const struct refusal_record *rec);
+/* cmd_amount - @v of limit @type in the unit of text and JSON, cmd_unit(): memlock is in kB. */
+int64_t cmd_amount(uint32_t type, int64_t v);
+const char *cmd_unit(uint32_t type);
 
-/* cmd_is_uncovered - an entry of the table of refusals that is a program, not a refusal? */
-bool cmd_is_uncovered(const struct refusal_record *rec);
+/*
+ * cmd_refusals_text - what the table of refusals holds, each line begun with @begin: "fork: EAGAIN:
+ * nproc limit 5 of uid 1000 reached ...", and one line for the programs that could not be entered.
+ */
+void cmd_refusals_text(FILE *out, const char *begin);
 
 /* cmd_refusals_json, cmd_uncovered_json - the two kinds in that table, as arrays. */
 json_t *cmd_refusals_json(void);

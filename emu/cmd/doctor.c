@@ -24,6 +24,8 @@
 #define MQUEUE_MAGIC    0x19800202
 #define PROC_MAGIC      0x9fa0
 #define WORLD_MIN_BYTES (1024 * 1024) /* what a small program's world takes, generously */
+#define VALUE_COLUMN    21
+#define WHY_COLUMN      23
 
 enum verdict {
 	GOOD,
@@ -129,7 +131,7 @@ static void ceilings(struct fact *f)
 
 		getrlimit(resources[i], &rl);
 		unlimited &= rl.rlim_max == RLIM_INFINITY;
-		used += snprintf(f->value + used, sizeof(f->value) - used, "%s%s %s", i ? ", " : "",
+		used += snprintf(f->value + used, sizeof(f->value) - used, "%s%s=%s", i ? ", " : "",
 				 rlimit_name(rlimit_type_of(resources[i])),
 				 cmd_limit_text(text, sizeof(text), rl.rlim_max));
 	}
@@ -146,7 +148,7 @@ static void mqueue(struct fact *f)
 		return;
 	}
 	set(f, FALLS_BACK,
-	    "msg_max %" PRId64 ", msgsize_max %" PRId64 ", queues_max %" PRId64 ", %s",
+	    "msg_max=%" PRId64 ", msgsize_max=%" PRId64 ", queues_max=%" PRId64 ", %s",
 	    cmd_sysctl("/proc/sys/fs/mqueue/msg_max", 10),
 	    cmd_sysctl("/proc/sys/fs/mqueue/msgsize_max", 8192), queues,
 	    !statfs("/dev/mqueue", &fs) && fs.f_type == MQUEUE_MAGIC ? "mounted" : "not mounted");
@@ -228,9 +230,9 @@ static const struct question {
 	{ "rseq", "rseq", "counters are atomic adds instead of restartable sequences", rseq },
 	{ "/dev/shm", "dev_shm", "kpemu run needs it: a tmpfs with about 1 MB free", shm },
 	{ "hard limits", "hard_limits",
-	  "emulated limits may be higher, but the host refuses beyond these and the call counts as "
-	  "a host collision; in the program's process the real soft limits of these four are raised "
-	  "to the hard ones, so that the emulated limit bites first",
+	  "emulated limits may be higher, but the host refuses beyond these, and the call counts as "
+	  "a host collision; kpemu run raises the program's real soft limits to these, so that the "
+	  "emulated limit bites first",
 	  ceilings },
 	{ "mqueue", "mqueue",
 	  "queues beyond these bounds are smaller in the host (counted as clamped); where it is not "
@@ -255,12 +257,15 @@ static const char *const verdict_name[] = {
 
 static void print_fact(const struct question *q, const struct fact *f)
 {
-	char value[sizeof(f->value) * 4];
+	char value[sizeof(f->value) * 4], why[400];
 
-	printf("%-20s %s\n", q->name,
-	       cmd_printable(value, sizeof(value), f->value, sizeof(f->value)));
-	if (f->verdict != GOOD)
-		printf("%-20s   %s%s\n", "", f->verdict == FATAL ? "FATAL: " : "", q->falls_back);
+	printf("%-*s", VALUE_COLUMN, q->name);
+	cmd_wrap(VALUE_COLUMN, cmd_printable(value, sizeof(value), f->value, sizeof(f->value)));
+	if (f->verdict == GOOD)
+		return;
+	snprintf(why, sizeof(why), "%s%s", f->verdict == FATAL ? "FATAL: " : "", q->falls_back);
+	printf("%*s", WHY_COLUMN, "");
+	cmd_wrap(WHY_COLUMN, why);
 }
 
 static json_t *fact_json(const struct question *q, const struct fact *f)

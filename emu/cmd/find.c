@@ -16,6 +16,7 @@
 
 #include "emu/cmd/cmd.h"
 #include "emu/lib/rawsys.h"
+#include "emu/world/handover.h"
 
 #define LOCK_TRIES    20
 #define LOCK_PAUSE_NS 500000
@@ -226,72 +227,146 @@ void cmd_reap(void)
 	mqueue_reap_unlinked(current);
 }
 
-/* Ours, and a world at least at first sight: neither a stranger's file nor leftover rubbish. */
-static bool is_candidate(const char *name)
+int cmd_world_peek(int fd, const char *name, int *launcher)
 {
-	char path[WORLD_PATH_MAX];
-	uint64_t magic = 0;
-	int fd;
+	int ret;
 
-	if (!world_name_valid(name))
-		return false;
-	world_path(path, cmd_uid(), name);
-	fd = cmd_file_open(path);
-	if (fd < 0)
-		return false;
-	if (pread(fd, &magic, sizeof(magic), WORLD_HEADER_OFFSET) != sizeof(magic))
-		magic = 0;
-	close(fd);
-	return magic == WORLD_MAGIC;
+	cmd_guard(name);
+	ret = world_map(fd);
+	if (ret)
+		return ret;
+	*launcher = world->launcher_pid;
+	if (!is_under_own_name(name))
+		ret = -ENOEXEC;
+	world_unmap();
+	return ret;
 }
 
-/* "several worlds: a, b, c; ..." */
-static int complain_several(const struct cmd_names *names)
+/* @fd if it is the world @name, of whatever version; else it is closed. */
+static int only_world(int fd, const char *name)
+{
+	int launcher, ret = fd < 0 ? fd : cmd_world_peek(fd, name, &launcher);
+
+	if (!ret || ret == -EPROTO)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+static int open_world(const char *name)
+{
+	char path[WORLD_PATH_MAX];
+
+	world_path(path, cmd_uid(), name);
+	return cmd_file_open(path);
+}
+
+/* The name in the path of a world of ours; false if it is no such path. */
+static bool name_in_path(const char *path, char *name)
+{
+	char begin[WORLD_PATH_MAX];
+	size_t len;
+
+	world_path(begin, cmd_uid(), "");
+	len = strlen(begin);
+	if (strncmp(path, begin, len) || !world_name_valid(path + len))
+		return false;
+	strcpy(name, path + len);
+	return true;
+}
+
+int cmd_world_here(char *name)
+{
+	const char *path = getenv("KPEMU_WORLD");
+	int fd;
+
+	if (!path || !name_in_path(path, name))
+		return -ENOENT;
+	fd = only_world(cmd_file_open(path), name);
+	/* In a chroot, or under a private /dev/shm, the launcher is asked, as the library does. */
+	return fd < 0 ? only_world(handover_request(path, HANDOVER_WORLD), name) : fd;
+}
+
+/* One of the names is our world, not a stranger's file or leftover rubbish. */
+struct found_world {
+	const char *name;
+	bool orphaned;
+};
+
+static size_t find_worlds(const struct cmd_names *names, struct found_world *found)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < names->n; i++) {
+		const char *name = names->name[i];
+		int fd = world_name_valid(name) ? only_world(open_world(name), name) : -1;
+
+		if (fd < 0)
+			continue;
+		found[n++] = (struct found_world){ name, !world_launcher_alive(fd) };
+		close(fd);
+	}
+	return n;
+}
+
+/* "several worlds: a, b (orphaned), c; ..." */
+static int complain_several(const struct found_world *found, size_t n)
 {
 	char list[512] = "";
 	size_t used = 0;
 
-	for (size_t i = 0; i < names->n && used < sizeof(list); i++)
-		if (is_candidate(names->name[i]))
-			used += snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
-					 names->name[i]);
+	for (size_t i = 0; i < n && used < sizeof(list); i++)
+		used += snprintf(list + used, sizeof(list) - used, "%s%s%s", used ? ", " : "",
+				 found[i].name, found[i].orphaned ? " (orphaned)" : "");
 	return cmd_error("several worlds: %s%s; choose one with --world NAME", list,
 			 used < sizeof(list) ? "" : "...");
 }
 
-/* The only world there is, into @name. */
+/* The only one of @names that is a world, into @name. */
+static int choose_only(const struct cmd_names *names, char *name)
+{
+	struct found_world *found = calloc(names->n + 1, sizeof(*found));
+	size_t n;
+	int ret = 0;
+
+	if (!found)
+		return cmd_error("out of memory");
+	n = find_worlds(names, found);
+	if (n == 1)
+		strcpy(name, found[0].name);
+	else if (n)
+		ret = complain_several(found, n);
+	else
+		ret = cmd_error("there is no world of uid %u", cmd_uid());
+	free(found);
+	return ret;
+}
+
 static int find_only(char *name)
 {
 	struct cmd_names names;
-	size_t found = 0;
 	int ret = cmd_names_read(&names, WORLD_DIR, cmd_uid());
 
 	if (ret)
 		return cmd_error(WORLD_DIR ": %s", strerror(-ret));
-	for (size_t i = 0; i < names.n; i++)
-		if (is_candidate(names.name[i]) && !found++)
-			strcpy(name, names.name[i]);
-	if (!found)
-		ret = cmd_error("there is no world of uid %u", cmd_uid());
-	else if (found > 1)
-		ret = complain_several(&names);
+	ret = choose_only(&names, name);
 	cmd_names_free(&names);
 	return ret;
 }
 
 int cmd_world_enter(const char *name, int *fd)
 {
-	char path[WORLD_PATH_MAX], only[WORLD_NAME_MAX + 1];
+	char found[WORLD_NAME_MAX + 1];
 	int ret;
 
-	if (!name) {
-		ret = find_only(only);
-		if (ret)
-			return ret;
-		name = only;
-	}
-	world_path(path, cmd_uid(), name);
-	*fd = cmd_file_open(path);
+	*fd = name ? -1 : cmd_world_here(found);
+	if (!name && *fd < 0 && find_only(found))
+		return CMD_ERROR;
+	if (!name)
+		name = found;
+	if (*fd < 0)
+		*fd = open_world(name);
 	if (*fd < 0)
 		return cmd_error("world %s %s", name, cmd_file_error(*fd));
 	ret = cmd_attach(*fd, name);

@@ -269,8 +269,11 @@ static void child(struct launcher *s, uint32_t ref, char **env, int pipe_fd)
 static int complain(const struct launch *l, const struct failure *f)
 {
 	if (f->resource >= 0)
-		return cmd_error("--rlimit %s: %s", run_limit_name(f->resource), strerror(f->err));
-	cmd_error("%s: %s", l->argv[0], strerror(f->err));
+		return run_limit_refused(l->options, f->resource, f->err);
+	if (f->err == ENOENT && !access(l->path, F_OK))
+		cmd_error("%s: its interpreter or loader does not exist", l->argv[0]);
+	else
+		cmd_error("%s: %s", l->argv[0], strerror(f->err));
 	return f->err == ENOENT ? CMD_NOT_FOUND : CMD_CANNOT_EXEC;
 }
 

@@ -9,32 +9,48 @@
 static const struct limit_name {
 	const char *name;
 	int resource;
+	const char *unit;
 } limit_names[] = {
-	{ "as", RLIMIT_AS },
-	{ "core", RLIMIT_CORE },
-	{ "cpu", RLIMIT_CPU },
-	{ "data", RLIMIT_DATA },
-	{ "fsize", RLIMIT_FSIZE },
-	{ "locks", RLIMIT_LOCKS },
-	{ "memlock", RLIMIT_MEMLOCK },
-	{ "msgqueue", RLIMIT_MSGQUEUE },
-	{ "nice", RLIMIT_NICE },
-	{ "nofile", RLIMIT_NOFILE },
-	{ "nproc", RLIMIT_NPROC },
-	{ "rss", RLIMIT_RSS },
-	{ "rtprio", RLIMIT_RTPRIO },
-	{ "rttime", RLIMIT_RTTIME },
-	{ "sigpending", RLIMIT_SIGPENDING },
-	{ "stack", RLIMIT_STACK },
+	{ "as", RLIMIT_AS, "bytes" },
+	{ "core", RLIMIT_CORE, "bytes" },
+	{ "cpu", RLIMIT_CPU, "seconds" },
+	{ "data", RLIMIT_DATA, "bytes" },
+	{ "fsize", RLIMIT_FSIZE, "bytes" },
+	{ "locks", RLIMIT_LOCKS, "locks" },
+	{ "memlock", RLIMIT_MEMLOCK, "bytes" },
+	{ "msgqueue", RLIMIT_MSGQUEUE, "bytes" },
+	{ "nice", RLIMIT_NICE, "levels" },
+	{ "nofile", RLIMIT_NOFILE, "descriptors" },
+	{ "nproc", RLIMIT_NPROC, "tasks" },
+	{ "rss", RLIMIT_RSS, "bytes" },
+	{ "rtprio", RLIMIT_RTPRIO, "levels" },
+	{ "rttime", RLIMIT_RTTIME, "microseconds" },
+	{ "sigpending", RLIMIT_SIGPENDING, "signals" },
+	{ "stack", RLIMIT_STACK, "bytes" },
 };
 #define NR_LIMITS (sizeof(limit_names) / sizeof(*limit_names))
 
-const char *run_limit_name(int resource)
+static const char *limit_name(int resource)
 {
 	for (size_t i = 0; i < NR_LIMITS; i++)
 		if (limit_names[i].resource == resource)
 			return limit_names[i].name;
 	return "?";
+}
+
+int run_limit_refused(const struct run_options *options, int resource, int err)
+{
+	const struct rlimit *want = &options->real[resource].value;
+	char soft[24], hard[24], why[64] = "";
+	struct rlimit own;
+
+	if (!getrlimit(resource, &own) && own.rlim_max < want->rlim_max)
+		snprintf(why, sizeof(why), ": the host's hard limit is %s",
+			 cmd_limit_text(hard, sizeof(hard), own.rlim_max));
+	cmd_limit_text(soft, sizeof(soft), want->rlim_cur);
+	cmd_limit_text(hard, sizeof(hard), want->rlim_max);
+	return cmd_error("--rlimit %s=%s:%s: %s%s", limit_name(resource), soft, hard, strerror(err),
+			 why);
 }
 
 /* The limit that @arg begins with, up to '='; NULL after a message. */
@@ -53,24 +69,38 @@ static const struct limit_name *find_limit(const char *arg)
 	return NULL;
 }
 
-/* "unlimited" or a number that does not mean it. */
-static bool parse_value(const char *s, uint64_t *value)
+/* "unlimited" or a number that does not mean it, in the @len bytes at @s. */
+static bool parse_value(const char *s, size_t len, uint64_t *value)
 {
+	char text[32];
+
 	*value = RLIM_INF;
-	return !strcmp(s, "unlimited") || cmd_number(s, RLIM_INF - 1, value);
+	if (len >= sizeof(text))
+		return false;
+	memcpy(text, s, len);
+	text[len] = '\0';
+	return !strcmp(text, "unlimited") || cmd_number(text, RLIM_INF - 1, value);
 }
 
-static int parse_pair(const char *arg, const char *text, struct rlim *r)
+static int complain_value(const char *arg, const struct limit_name *limit, const char *s,
+			  size_t len)
 {
-	char soft[32];
-	size_t len = strcspn(text, ":");
-	const char *hard = text[len] ? text + len + 1 : soft;
+	return cmd_error("--rlimit %s: '%.*s' is no limit: it is a number of %s below 2^64 - 1, "
+			 "without a suffix, or 'unlimited'",
+			 arg, (int)len, s, limit->unit);
+}
 
-	snprintf(soft, sizeof(soft), "%.*s", (int)len, text);
-	if (len >= sizeof(soft) || !parse_value(soft, &r->cur) || !parse_value(hard, &r->max))
-		return cmd_error("--rlimit %s: SOFT and HARD are numbers below 2^64 - 1 or "
-				 "'unlimited'",
-				 arg);
+static int parse_pair(const char *arg, const struct limit_name *limit, struct rlim *r)
+{
+	const char *soft = strchr(arg, '=') + 1;
+	size_t len = strcspn(soft, ":");
+	const char *hard = soft[len] ? soft + len + 1 : NULL;
+
+	if (!parse_value(soft, len, &r->cur))
+		return complain_value(arg, limit, soft, len);
+	r->max = r->cur;
+	if (hard && !parse_value(hard, strlen(hard), &r->max))
+		return complain_value(arg, limit, hard, strlen(hard));
 	if (r->cur > r->max)
 		return cmd_error("--rlimit %s: the soft limit is above the hard one", arg);
 	return 0;
@@ -79,15 +109,14 @@ static int parse_pair(const char *arg, const char *text, struct rlim *r)
 int run_limit_option(struct run_options *options, const char *arg)
 {
 	const struct limit_name *limit = find_limit(arg);
-	const char *text = strchr(arg, '=');
 	struct rlim r;
 	int type, ret;
 
 	if (!limit)
 		return CMD_ERROR;
-	if (!text)
+	if (!strchr(arg, '='))
 		return cmd_error("--rlimit %s: a value is missing: NAME=SOFT[:HARD]", arg);
-	ret = parse_pair(arg, text + 1, &r);
+	ret = parse_pair(arg, limit, &r);
 	if (ret)
 		return ret;
 	type = rlimit_type_of(limit->resource);

@@ -17,8 +17,9 @@ static int print_help(void)
 	     "Run programs under emulated Linux accounting, and look at the accounts.\n");
 	for (size_t i = 0; i < NR_COMMANDS; i++)
 		printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
-	puts("\nkpemu COMMAND --help names the options. Exit status: run: the program's own; 125: an\n"
-	     "error of kpemu; 126: the program cannot be executed; 127: it cannot be found.");
+	puts("\nkpemu COMMAND --help, or kpemu help COMMAND, names the options. Exit status: run: the\n"
+	     "program's own; 125: an error of kpemu; 126: the program cannot be executed; 127: it\n"
+	     "cannot be found.");
 	return cmd_flush();
 }
 
@@ -37,7 +38,7 @@ static int unknown_command(const char *name)
 		strcat(names, commands[i]->name);
 	}
 	if (!name)
-		return cmd_error("which command? One of %s; --help, --version", names);
+		return cmd_error("which command? It is one of %s, help", names);
 	return cmd_error("unknown command %s: it is one of %s", name, names);
 }
 
@@ -53,6 +54,32 @@ static bool fill_standard_fds(void)
 	return true;
 }
 
+static const struct cmd *find_command(const char *name)
+{
+	for (size_t i = 0; i < NR_COMMANDS; i++)
+		if (!strcmp(name, commands[i]->name))
+			return commands[i];
+	return NULL;
+}
+
+/* `kpemu help`, and `kpemu help COMMAND`. */
+static int help(const char *name)
+{
+	const struct cmd *cmd = name ? find_command(name) : NULL;
+
+	if (!name)
+		return print_help();
+	if (!cmd)
+		return unknown_command(name);
+	cmd_help(cmd);
+	return cmd_flush();
+}
+
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 static int run_command(const struct cmd *cmd, int argc, char **argv)
 {
 	int ret = cmd->run(cmd, argc, argv);
@@ -63,17 +90,16 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
+	const struct cmd *cmd;
 
 	if (!fill_standard_fds())
 		return CMD_ERROR;
 	if (!name)
 		return unknown_command(NULL);
-	if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
-		return print_help();
+	if (is_help(name))
+		return help(argv[2]);
 	if (!strcmp(name, "--version"))
 		return print_version();
-	for (size_t i = 0; i < NR_COMMANDS; i++)
-		if (!strcmp(name, commands[i]->name))
-			return run_command(commands[i], argc - 1, argv + 1);
-	return unknown_command(name);
+	cmd = find_command(name);
+	return cmd ? run_command(cmd, argc - 1, argv + 1) : unknown_command(name);
 }

@@ -9,7 +9,8 @@
 #include "emu/cmd/cmd.h"
 
 #define OPTIONS_MAX 16
-#define HELP_CODE   256 /* val of --help; options without a letter follow */
+#define HELP_CODE   256 /* val of --help; those of the table's options follow */
+#define HELP_LETTER 'h'
 
 /* One write to stderr, so that lines of several processes do not mix. */
 static void print_line(FILE *out, const char *begin, const char *fmt, va_list ap)
@@ -55,7 +56,14 @@ int cmd_flush(void)
 	return cmd_error("standard output: %s", strerror(errno));
 }
 
-static void print_help(const struct cmd *cmd)
+/* One line of --help. */
+static void print_option(const char *left, const char *help)
+{
+	printf("  %-28s ", left);
+	cmd_wrap(31, help);
+}
+
+void cmd_help(const struct cmd *cmd)
 {
 	char left[40];
 
@@ -68,15 +76,15 @@ static void print_help(const struct cmd *cmd)
 			snprintf(letter, sizeof(letter), "-%c, ", o->letter);
 		snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name, o->arg ? " " : "",
 			 o->arg ? o->arg : "");
-		printf("  %-30s %s\n", left, o->help);
+		print_option(left, o->help);
 	}
-	printf("  %-30s %s\n", "--help", "print this");
+	print_option("-h, --help", "print this");
 }
 
 /* The tables of getopt_long(), made of ours. A code is the index of the option + HELP_CODE + 1. */
 struct getopt_tables {
 	struct option longs[OPTIONS_MAX + 2];
-	char shorts[2 * OPTIONS_MAX + 3];
+	char shorts[2 * OPTIONS_MAX + 4];
 };
 
 static void make_tables(const struct cmd *cmd, struct getopt_tables *t)
@@ -87,6 +95,7 @@ static void make_tables(const struct cmd *cmd, struct getopt_tables *t)
 	/* '+': what follows the first operand is the program's; ':': we say what is wrong. */
 	*s++ = '+';
 	*s++ = ':';
+	*s++ = HELP_LETTER;
 	for (const struct cmd_option *o = cmd->options; o->name && n < OPTIONS_MAX; o++, n++) {
 		t->longs[n] = (struct option){ o->name, o->arg ? required_argument : no_argument,
 					       NULL, HELP_CODE + 1 + n };
@@ -108,6 +117,11 @@ static const struct cmd_option *find_option(const struct cmd *cmd, int code)
 	return NULL;
 }
 
+static int complain_missing(const struct cmd *cmd, const struct cmd_option *o)
+{
+	return cmd_error("%s: --%s needs an argument, %s", cmd->name, o->name, o->arg);
+}
+
 /*
  * What getopt_long() stumbled over: `optopt` is the code of an option that it knows (an argument is
  * missing, or there is one too many), an unknown letter, or 0 for an unknown or ambiguous word.
@@ -118,7 +132,7 @@ static int complain(const struct cmd *cmd, int code, char *const *argv)
 	const char *word = argv[optind - 1];
 
 	if (code == ':' && o)
-		return cmd_error("%s: --%s needs an argument, %s", cmd->name, o->name, o->arg);
+		return complain_missing(cmd, o);
 	if (optopt >= HELP_CODE)
 		return cmd_error("%s: --%s takes no argument", cmd->name, o ? o->name : "help");
 	if (optopt)
@@ -128,27 +142,41 @@ static int complain(const struct cmd *cmd, int code, char *const *argv)
 			 cmd->name);
 }
 
+/* `kpemu stat NAME` is what one would try first. */
+static int complain_operand(const struct cmd *cmd, const char *word)
+{
+	for (const struct cmd_option *o = cmd->options; o->name; o++)
+		if (o->apply == cmd_look_world)
+			return cmd_error("%s: unexpected operand %s; --world names a world",
+					 cmd->name, word);
+	return cmd_error("%s: unexpected operand %s", cmd->name, word);
+}
+
 int cmd_parse(const struct cmd *cmd, int argc, char **argv, void *options, int *first)
 {
 	struct getopt_tables tables;
+	const struct cmd_option *o;
 	int code, ret;
 
 	make_tables(cmd, &tables);
 	opterr = 0;
 	optind = 1;
 	while ((code = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
-		if (code == HELP_CODE) {
-			print_help(cmd);
+		if (code == HELP_CODE || code == HELP_LETTER) {
+			cmd_help(cmd);
 			return CMD_HELP_SHOWN;
 		}
 		if (code == '?' || code == ':')
 			return complain(cmd, code, argv);
-		ret = find_option(cmd, code)->apply(options, optarg);
+		o = find_option(cmd, code);
+		if (o->arg && !*optarg)
+			return complain_missing(cmd, o);
+		ret = o->apply(options, optarg);
 		if (ret)
 			return ret;
 	}
 	if (!cmd->takes_program && optind < argc)
-		return cmd_error("%s: unexpected operand %s", cmd->name, argv[optind]);
+		return complain_operand(cmd, argv[optind]);
 	*first = optind;
 	return 0;
 }

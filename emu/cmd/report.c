@@ -7,21 +7,6 @@
 #include "emu/cmd/cmd.h"
 #include "emu/cmd/run.h"
 
-static void print_refusals(FILE *out)
-{
-	struct refusal_record *rec;
-
-	for_each_refusal(i, rec) {
-		if (!slot_live(rec))
-			continue;
-		fputs("kpemu: ", out);
-		cmd_refusal_text(out, rec);
-		fputc('\n', out);
-	}
-	if (world->refusals_lost)
-		fprintf(out, "kpemu: %u more refusals of further kinds\n", world->refusals_lost);
-}
-
 static void print_count(FILE *out, const atomic64_t *count, const char *one, const char *many)
 {
 	int64_t n = atomic64_read(count);
@@ -48,7 +33,7 @@ void report_print(FILE *out, bool ended)
 {
 	const struct world_counts *c = &world->counts;
 
-	print_refusals(out);
+	cmd_refusals_text(out, "kpemu: ");
 	print_count(
 		out, &c->host_collisions,
 		"call was allowed by the emulated limits and refused by the host: see kpemu doctor",

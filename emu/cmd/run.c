@@ -91,8 +91,9 @@ static int check_kind(struct launch *l)
 	if (l->kind == EXEC_ENTERED || l->kind == EXEC_UNKNOWN)
 		return 0;
 	if (l->options->strict)
-		return cmd_error("%s: %s: cannot be entered", l->path, exec_kind_name(l->kind));
-	cmd_warn("%s: %s: cannot be entered, only counted", l->path, exec_kind_name(l->kind));
+		return cmd_error("%s is %s: it cannot be entered", l->path,
+				 exec_kind_name(l->kind));
+	cmd_warn("%s is %s: it cannot be entered, only counted", l->path, exec_kind_name(l->kind));
 	return 0;
 }
 
@@ -120,8 +121,7 @@ static int complain_exists(const char *name)
 	fd = cmd_file_open(path);
 	if (fd < 0)
 		return -cmd_error("--world %s: %s %s", name, path, cmd_file_error(fd));
-	if (world_launcher_alive(fd) &&
-	    pread(fd, &pid, sizeof(pid), WORLD_HEADER_OFFSET + offsetof(struct world_header, launcher_pid)) > 0)
+	if (world_launcher_alive(fd) && !cmd_world_peek(fd, name, &pid))
 		cmd_error("--world %s: that world exists, its launcher is process %d", name, pid);
 	else
 		cmd_error("--world %s: that world exists, programs still run in it", name);
@@ -187,6 +187,8 @@ static void fill_header(const char *preload)
 	world->host_mq_msg_max = cmd_sysctl("/proc/sys/fs/mqueue/msg_max", 10);
 	world->host_mq_msgsize_max = cmd_sysctl("/proc/sys/fs/mqueue/msgsize_max", 8192);
 	strcpy(world->preload_path, preload);
+	libc_find_offsets(&world->libc);
+	world_sign_life();
 }
 
 /* The launcher's slot and the program's task. False when there is no room for them. */
@@ -201,7 +203,7 @@ static bool populate(struct launch *l)
 	if (!l->task)
 		return false;
 	if (l->kind != EXEC_ENTERED && l->kind != EXEC_UNKNOWN)
-		atomic64_inc(&world->counts.uncovered);
+		uncovered_log(exec_kind_name(l->kind), l->path);
 	smp_store_release(&world->state, WORLD_RUNNING);
 	return true;
 }
@@ -222,6 +224,18 @@ static int run_in_world(struct launch *l, const char *preload)
 	return -complain_create(-ENOMEM, world->name);
 }
 
+/* A world inside a world: the program would be told two stories. A stale variable is replaced. */
+static int check_outside(void)
+{
+	char name[WORLD_NAME_MAX + 1];
+	int fd = cmd_world_here(name);
+
+	if (fd < 0)
+		return 0;
+	close(fd);
+	return cmd_error("run: this is already inside world %s, as KPEMU_WORLD says", name);
+}
+
 static int run_run(const struct cmd *cmd, int argc, char **argv)
 {
 	struct run_options options = { 0 };
@@ -232,11 +246,11 @@ static int run_run(const struct cmd *cmd, int argc, char **argv)
 	if (ret)
 		return ret;
 	l.argv = argv + first;
-	if (!l.argv[0])
-		return cmd_error("run: which program? kpemu run %s", cmd->usage);
-	if (getenv("KPEMU_WORLD"))
-		return cmd_error("run: this is already inside a world (KPEMU_WORLD is set)");
-	ret = find_program(&l);
+	if (!l.argv[0] || !*l.argv[0])
+		return cmd_error("run: which program? usage: kpemu run [options] %s", cmd->usage);
+	ret = check_outside();
+	if (!ret)
+		ret = find_program(&l);
 	if (!ret)
 		ret = check_kind(&l);
 	if (!ret)
@@ -245,8 +259,8 @@ static int run_run(const struct cmd *cmd, int argc, char **argv)
 		return ret;
 	run_limit_defaults(&options);
 	if (!options.quiet && !cmd_uid())
-		cmd_warn("running as real root: set*id calls are emulated, files are checked with "
-			 "the real ids");
+		cmd_warn("running as real root: set*id calls are emulated, so file access stays "
+			 "root's");
 	cmd_block_signals(&l.mask);
 	cmd_gc_quiet();
 	return run_in_world(&l, preload);
@@ -254,12 +268,14 @@ static int run_run(const struct cmd *cmd, int argc, char **argv)
 
 static const struct cmd_option run_options[] = {
 	{ "rlimit", 0, "NAME=SOFT[:HARD]",
-	  "set a limit; nproc, sigpending, msgqueue, memlock are emulated", set_rlimit },
-	{ "uid", 0, "UID", "start as UID: no groups, capabilities only for 0", set_uid },
+	  "set a limit: 'unlimited' or a number in the unit of setrlimit(2); nproc, msgqueue, "
+	  "memlock and sigpending are emulated, all others are set for real",
+	  set_rlimit },
+	{ "uid", 0, "UID", "start as UID, without groups, with capabilities only if 0", set_uid },
 	{ "gid", 0, "GID", "start with group GID", set_gid },
 	{ "cap-drop", 0, "CAP[,CAP]", "start without these capabilities", set_cap_drop },
 	{ "quiet", 0, NULL, "no summary of refusals on stderr", set_quiet },
-	{ "strict", 0, NULL, "a program that cannot be entered is an error", set_strict },
+	{ "strict", 0, NULL, "a PROG that cannot be entered is an error", set_strict },
 	{ "world", 0, "NAME", "name the world, so that others can look at it", set_world },
 	{ 0 },
 };

@@ -45,8 +45,8 @@ int run_limit_option(struct run_options *options, const char *arg);
 /* run_limit_defaults - what no option said is the caller's own. */
 void run_limit_defaults(struct run_options *options);
 
-/* run_limit_name - the name of RLIMIT_* number @resource as --rlimit has it. */
-const char *run_limit_name(int resource);
+/* run_limit_refused - the host said @err to the limit RLIMIT_* number @resource. CMD_ERROR. */
+int run_limit_refused(const struct run_options *options, int resource, int err);
 
 /* run_cap_option - one --cap-drop CAP[,CAP]. 0 or CMD_ERROR after a message. */
 int run_cap_option(struct run_options *options, const char *arg);

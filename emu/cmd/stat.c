@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* kpemu stat: a world at one glance: records, queues, counts, refusals. */
 #include <inttypes.h>
-#include <string.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <kpemu/mlock.h>
 #include <kpemu/mqueue.h>
 #include <kpemu/sched.h>
 #include <kpemu/ucount.h>
@@ -11,30 +12,81 @@
 #include "emu/cmd/cmd.h"
 #include "emu/lib/rawsys.h"
 
-/* In the order of the columns. */
-static const enum rlimit_type columns[] = {
-	UCOUNT_RLIMIT_NPROC,
-	UCOUNT_RLIMIT_SIGPENDING,
-	UCOUNT_RLIMIT_MSGQUEUE,
-	UCOUNT_RLIMIT_MEMLOCK,
+/* In the order in which they are shown; @key is the one in JSON. */
+static const struct stat_limit {
+	enum rlimit_type type;
+	const char *key;
+} limits[] = {
+	{ UCOUNT_RLIMIT_NPROC, "nproc" },
+	{ UCOUNT_RLIMIT_SIGPENDING, "sigpending" },
+	{ UCOUNT_RLIMIT_MSGQUEUE, "msgqueue" },
+	{ UCOUNT_RLIMIT_MEMLOCK, "memlock_kb" },
 };
-#define NR_COLUMNS (sizeof(columns) / sizeof(*columns))
+#define NR_LIMITS (sizeof(limits) / sizeof(*limits))
 
 static const struct world_count {
 	const char *name;
 	size_t offset; /* in struct world_counts */
-	const char *text;
+	const char *one, *many; /* NULL: the text says it elsewhere */
 } counts[] = {
 #define COUNT(field) #field, offsetof(struct world_counts, field)
-	{ COUNT(uncovered), "programs that could not be entered" },
-	{ COUNT(adopted), "tasks found running without a slot" },
-	{ COUNT(host_collisions), "calls that the model allowed and the host refused" },
-	{ COUNT(mq_clamped), "queues smaller in the host than in the model" },
-	{ COUNT(recoveries), "counters recomputed after a death inside an update" },
-	{ COUNT(reaped_dead), "dead tasks released by somebody else's look" },
+	{ COUNT(uncovered), NULL, NULL },
+	{ COUNT(adopted), "running task found that no emulated call had made",
+	  "running tasks found that no emulated call had made" },
+	{ COUNT(host_collisions), "call that the emulation allowed and the host refused",
+	  "calls that the emulation allowed and the host refused" },
+	{ COUNT(mq_clamped), "queue smaller in the host than the program asked",
+	  "queues smaller in the host than the program asked" },
+	{ COUNT(recoveries), "counter recomputed after a death inside an update",
+	  "counters recomputed after a death inside an update" },
+	{ COUNT(reaped_dead), "dead task found and released by another process",
+	  "dead tasks found and released by other processes" },
 #undef COUNT
 };
 #define NR_COUNTS (sizeof(counts) / sizeof(*counts))
+
+/* What a record says of one limit. */
+struct account {
+	int64_t use, peak, refused;
+};
+
+static struct account read_account(struct ucounts *uc, enum rlimit_type type)
+{
+	return (struct account){
+		.use = cmd_amount(type, get_rlimit_value(uc, type)),
+		.peak = cmd_amount(type, atomic64_read(&uc->peak[type])),
+		.refused = atomic64_read(&uc->refused[type]),
+	};
+}
+
+/* An account that holds nothing and never did says nothing. */
+static bool has_history(const struct account *a)
+{
+	return a->use || a->peak || a->refused;
+}
+
+/* mlock is counted for each address space, and stands in no record. */
+struct mlocked {
+	unsigned int processes;
+	int64_t kb;
+};
+
+static struct mlocked read_mlocked(void)
+{
+	struct mlocked sum = { 0 };
+	struct mm_struct *mm;
+
+	for_each_mm(i, mm) {
+		int64_t pages = atomic64_read(&mm->locked_vm);
+
+		if (!slot_live(mm) || pages <= 0)
+			continue;
+		sum.processes++;
+		if (__builtin_add_overflow(sum.kb, cmd_kb(pages), &sum.kb))
+			sum.kb = INT64_MAX;
+	}
+	return sum;
+}
 
 static int64_t count_value(const struct world_count *c)
 {
@@ -58,16 +110,6 @@ static uint64_t age_seconds(void)
 	return now > born ? (now - born) / 1000000000 : 0;
 }
 
-/* A record that holds nothing and never did says nothing. */
-static bool has_history(const struct ucounts *uc)
-{
-	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++)
-		if (atomic64_read(&uc->rlimit[i]) || atomic64_read(&uc->peak[i]) ||
-		    atomic64_read(&uc->refused[i]))
-			return true;
-	return false;
-}
-
 static void print_world(bool alive)
 {
 	char launcher[40] = "orphaned";
@@ -78,35 +120,37 @@ static void print_world(bool alive)
 	       count_tasks());
 }
 
-static void print_column(const struct ucounts *uc, enum rlimit_type type)
+static void print_record(struct ucounts *uc)
 {
-	int64_t use = get_rlimit_value((struct ucounts *)uc, type);
-	int64_t peak = atomic64_read(&uc->peak[type]);
-	char cell[80];
+	for (size_t i = 0; i < NR_LIMITS; i++) {
+		struct account a = read_account(uc, limits[i].type);
 
-	if (type == UCOUNT_RLIMIT_MEMLOCK) {
-		use = cmd_kb(use);
-		peak = cmd_kb(peak);
+		if (has_history(&a))
+			printf("%4u %10u  %-10s %-7s %12" PRId64 " %12" PRId64 " %9" PRId64 "\n",
+			       uc->ns, uc->uid, rlimit_name(limits[i].type),
+			       cmd_unit(limits[i].type), a.use, a.peak, a.refused);
 	}
-	snprintf(cell, sizeof(cell), "%" PRId64 " %" PRId64 " %" PRId64, use, peak,
-		 atomic64_read(&uc->refused[type]));
-	printf(" %20s", cell);
+}
+
+static void print_mlocked(void)
+{
+	struct mlocked sum = read_mlocked();
+
+	printf("mlock is counted for each process, not for each uid (see kpemu ps): %" PRId64
+	       " kB in %u process%s\n",
+	       sum.kb, sum.processes, sum.processes == 1 ? "" : "es");
 }
 
 static void print_records(void)
 {
 	struct ucounts *uc;
 
-	printf("\nEach limit as use, peak, refused; MEMLOCK in kB.\n%4s %10s", "NS", "UID");
-	printf(" %20s %20s %20s %20s\n", "NPROC", "SIGPENDING", "MSGQUEUE", "MEMLOCK");
-	for_each_ucounts(i, uc) {
-		if (!slot_live(uc) || !has_history(uc))
-			continue;
-		printf("%4u %10u", uc->ns, uc->uid);
-		for (size_t c = 0; c < NR_COLUMNS; c++)
-			print_column(uc, columns[c]);
-		putchar('\n');
-	}
+	printf("\n%4s %10s  %-10s %-7s %12s %12s %9s\n", "NS", "UID", "LIMIT", "UNIT", "USE",
+	       "PEAK", "REFUSED");
+	for_each_ucounts(i, uc)
+		if (slot_live(uc))
+			print_record(uc);
+	print_mlocked();
 }
 
 static void print_queues(void)
@@ -132,30 +176,29 @@ static void print_counts(void)
 	bool any = false;
 
 	for (size_t i = 0; i < NR_COUNTS; i++) {
-		int64_t n = count_value(&counts[i]);
+		int64_t n = counts[i].one ? count_value(&counts[i]) : 0;
 
 		if (n)
-			printf("%s%8" PRId64 " %s\n", any ? "" : "\n", n, counts[i].text);
+			printf("%s%" PRId64 " %s\n", any ? "" : "\n", n,
+			       n == 1 ? counts[i].one : counts[i].many);
 		any |= n != 0;
 	}
 }
 
+/* After an empty line, if there are any. */
 static void print_refusals(void)
 {
-	struct refusal_record *rec;
-	bool any = false;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
 
-	for_each_refusal(i, rec) {
-		if (!slot_live(rec))
-			continue;
-		if (!any)
-			putchar('\n');
-		any = true;
-		cmd_refusal_text(stdout, rec);
-		putchar('\n');
-	}
-	if (world->refusals_lost)
-		printf("%u refusals of further kinds\n", world->refusals_lost);
+	if (!out)
+		return;
+	cmd_refusals_text(out, "");
+	fclose(out);
+	if (text && *text)
+		printf("\n%s", text);
+	free(text);
 }
 
 static json_t *world_json(bool alive)
@@ -171,25 +214,34 @@ static json_t *world_json(bool alive)
 	return v;
 }
 
-static json_t *column_json(struct ucounts *uc, enum rlimit_type type)
+static json_t *account_json(const struct account *a)
 {
 	json_t *v = json_object();
 
-	cmd_json_number(v, "use", get_rlimit_value(uc, type));
-	cmd_json_number(v, "peak", atomic64_read(&uc->peak[type]));
-	cmd_json_number(v, "refused", atomic64_read(&uc->refused[type]));
+	cmd_json_number(v, "use", a->use);
+	cmd_json_number(v, "peak", a->peak);
+	cmd_json_number(v, "refused", a->refused);
 	return v;
 }
 
+/* NULL: a record without history. */
 static json_t *record_json(struct ucounts *uc)
 {
 	json_t *v = json_object();
+	bool any = false;
 
 	cmd_json_number(v, "namespace", uc->ns);
 	cmd_json_number(v, "uid", uc->uid);
-	for (size_t c = 0; c < NR_COLUMNS; c++)
-		json_object_set_new(v, rlimit_name(columns[c]), column_json(uc, columns[c]));
-	return v;
+	for (size_t i = 0; i < NR_LIMITS; i++) {
+		struct account a = read_account(uc, limits[i].type);
+
+		any |= has_history(&a);
+		json_object_set_new(v, limits[i].key, account_json(&a));
+	}
+	if (any)
+		return v;
+	json_decref(v);
+	return NULL;
 }
 
 static json_t *records_json(void)
@@ -198,9 +250,19 @@ static json_t *records_json(void)
 	struct ucounts *uc;
 
 	for_each_ucounts(i, uc)
-		if (slot_live(uc) && has_history(uc))
+		if (slot_live(uc))
 			json_array_append_new(list, record_json(uc));
 	return list;
+}
+
+static json_t *mlocked_json(void)
+{
+	struct mlocked sum = read_mlocked();
+	json_t *v = json_object();
+
+	cmd_json_number(v, "processes", sum.processes);
+	cmd_json_number(v, "locked_kb", sum.kb);
+	return v;
 }
 
 static json_t *queue_json(const struct mqueue_inode *q)
@@ -246,6 +308,7 @@ static int print_json(bool alive)
 
 	json_object_set_new(v, "world", world_json(alive));
 	json_object_set_new(v, "records", records_json());
+	json_object_set_new(v, "mlock", mlocked_json());
 	json_object_set_new(v, "queues", queues_json());
 	json_object_set_new(v, "counts", counts_json());
 	json_object_set_new(v, "refusals", cmd_refusals_json());

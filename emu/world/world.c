@@ -221,7 +221,6 @@ static int format(const char *name, unsigned int uid)
 	h->created_ns = boottime_ns();
 	sys_call(__NR_getrandom, &h->id, sizeof(h->id), 0);
 	snprintf(h->name, sizeof(h->name), "%s", name);
-	libc_find_offsets(&h->libc);
 	for (int i = 0; i < NR_TABLES; i++) {
 		h->table[i].layout = world_layout[i];
 		h->table[i].populated = world_layout[i].nr_near;
@@ -326,4 +325,15 @@ bool world_launcher_alive(int fd)
 		return true;
 	sys_call(__NR_flock, fd, LOCK_UN);
 	return false;
+}
+
+void world_sign_life(void)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&world->life, &attr);
+	pthread_mutex_lock(&world->life);
 }

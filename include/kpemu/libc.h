@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 /*
- * Looking a name up costs about a microsecond, in every new program; so the launcher does it once
- * and leaves offsets, with the build-id of the libc that they belong to.
+ * Looking a name up costs about a microsecond, in every new program, whether dlsym() does it or
+ * the loader; so the launcher does it once and leaves offsets, with the build-id of the libc that
+ * they belong to. Functions that few programs need are here too, though nobody wraps them.
  */
 #define REAL_FUNCTIONS(X)                                                                          \
 	X(fork)                                                                                    \
@@ -27,7 +28,22 @@
 	X(brk)                                                                                     \
 	X(sbrk)                                                                                    \
 	X(sysconf)                                                                                 \
-	X(getauxval)
+	X(getauxval)                                                                               \
+	X(fdopen)                                                                                  \
+	X(openpty)                                                                                 \
+	X(login_tty)                                                                               \
+	X(getgrouplist)                                                                            \
+	X(sigaction)                                                                               \
+	X(posix_spawnattr_init)                                                                    \
+	X(posix_spawnattr_destroy)                                                                 \
+	X(posix_spawnattr_getflags)                                                                \
+	X(posix_spawnattr_setflags)                                                                \
+	X(posix_spawnattr_setsigdefault)                                                           \
+	X(posix_spawnattr_setsigmask)                                                              \
+	X(posix_spawn_file_actions_init)                                                           \
+	X(posix_spawn_file_actions_destroy)                                                        \
+	X(posix_spawn_file_actions_addclose)                                                       \
+	X(posix_spawn_file_actions_adddup2)
 
 enum real_function {
 #define X(name) REAL_##name,

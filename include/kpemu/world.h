@@ -4,6 +4,7 @@
 #define KPEMU_WORLD_H
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -140,6 +141,13 @@ struct world_counts {
 	atomic64_t reaped_dead;	    /* tasks found gone and released by somebody else's look */
 };
 
+/* A program that exec_kind() has found fit to be entered, until its file changes. */
+struct known_program {
+	uint64_t dev, ino, ctime_ns;
+	uint64_t check; /* known_check() of the three; anything else: the entry is being written */
+};
+#define WORLD_KNOWN_PROGRAMS 32
+
 struct world_lock {
 	uint64_t owner; /* slot_ref() of the holding task; 0 = free */
 };
@@ -167,6 +175,8 @@ struct world_header {
 	int64_t host_mq_msg_max;
 	int64_t host_mq_msgsize_max;
 	struct libc_offsets libc;
+	pthread_mutex_t life; /* held by the launcher; the kernel marks it when the launcher ends */
+	struct known_program known[WORLD_KNOWN_PROGRAMS];
 	char preload_path[512]; /* of the preload library, as the launcher gave it */
 };
 static_assert(sizeof(struct world_header) <= 4096, "the header is one page");
@@ -270,6 +280,18 @@ void world_path(char *buf, unsigned int uid, const char *name);
 
 /* world_name_valid - letters, digits, '-', '_' and inner '.', 1..WORLD_NAME_MAX bytes. */
 bool world_name_valid(const char *name);
+
+/*
+ * world_sign_life - the caller is the launcher: from now until it ends, however it does,
+ * world_launcher_ended() is false.
+ */
+void world_sign_life(void);
+
+/* world_launcher_ended - of the mapped world; costs no system call. Async-signal-safe. */
+static inline bool world_launcher_ended(void)
+{
+	return READ_ONCE(world->life.__data.__lock) & 0x40000000; /* FUTEX_OWNER_DIED */
+}
 
 /* Is the launcher of the world open at @fd alive? (It holds an exclusive lock on the file.) */
 bool world_launcher_alive(int fd);

@@ -64,17 +64,13 @@ is python "1000" "$(in_world "$PYTHON" -c 'import os
 print(open(f"/proc/{os.getpid()}/status").read().split("Uid:")[1].split()[0])')"
 is python_bytes "1000" "$(in_world "$PYTHON" -c 'import os, pathlib
 print(pathlib.Path("/proc/self/status").read_bytes().split(b"Uid:")[1].split()[0].decode())')"
-is python_low_level "1000 1001" "$(in_world "$PYTHON" -c 'import os
+is python_low_level "0 1001" "$(run --uid 0 -- "$PYTHON" -c 'import os
 fd = os.open("/proc/self/status", os.O_RDONLY)
 def uid():
-    return os.pread(fd, 9999, 0).split(b"Uid:")[1].split()[2].decode()
-os.read(fd, 9999)
+    return os.pread(fd, 9999, 0).split(b"Uid:")[1].split()[1].decode()
 first = uid()
-print(first, end=" ")' ; run --uid 0 -- "$PYTHON" -c 'import os
-fd = os.open("/proc/self/status", os.O_RDONLY)
-os.read(fd, 9999)
 os.seteuid(1001)
-print(os.pread(fd, 9999, 0).split(b"Uid:")[1].split()[1].decode())')"
+print(first, uid())')"
 is find_by_owner "1000" "$(in_world sh -c 'find /proc/$$ -maxdepth 0 -uid 1000 -printf %U')"
 
 # Every other line is the real file's: as many lines, with the same names, in the same order.
