@@ -186,8 +186,9 @@ members="\$($kpemu ps --world $world | awk '\$4 == 1000 { print \$1 }')"
 show "ps -o pid,euid,nlwp,comm $members    # from outside: the real uid"
 expect "^ *[0-9]+ +$uid +1 python" "^ *[0-9]+ +$uid +2 python"
 show "$kpemu stat --world $world"
-expect "^world $world: launcher [0-9]+ alive, .* tasks: 4$" '^ +0 +0 +1 [0-9]+ 0 ' \
-	'^ +0 +1000 +3 [0-9]+ 0 .* 82880 82880 0 ' ' 82880  /demo \(unlinked\)$'
+expect "^world $world: launcher [0-9]+ alive, .* tasks: 4$" '^ +0 +0 +nproc +tasks +1 +[0-9]+ +0$' \
+	'^ +0 +1000 +nproc +tasks +3 +[0-9]+ +0$' '^ +0 +1000 +msgqueue +bytes +82880 +82880 +0$' \
+	': 64 kB in 1 process$' ' 82880  /demo \(unlinked\)$'
 show "$kpemu check --world $world"
 expect '^ok: '
 
@@ -198,14 +199,15 @@ import json, sys
 for r in json.load(sys.stdin)[\"records\"]:
     if r[\"uid\"] == 1000:
         print({name: v[\"use\"] for name, v in r.items() if type(v) is dict})'"
-zero="{'nproc': 0, 'sigpending': 0, 'msgqueue': 0, 'memlock': 0}"
+zero="{'nproc': 0, 'sigpending': 0, 'msgqueue': 0, 'memlock_kb': 0}"
 # The shell and the launcher need a moment to reap them.
 at_zero() { [ "$(bash -c "$counters" 2>&1)" = "$zero" ]; }
 until_true 5 at_zero
 show "$counters"
 [ "$out" = "$zero" ] || die "step $step: this is not $zero"
 show "$kpemu stat --world $world"
-expect 'tasks: 1$' '^ +0 +1000 +0 [0-9]+ 0 .* 0 82880 0 '
+expect 'tasks: 1$' '^ +0 +1000 +nproc +tasks +0 +[0-9]+ +0$' \
+	'^ +0 +1000 +msgqueue +bytes +0 +82880 +0$' ': 0 kB in 0 processes$'
 show "$kpemu check --world $world"
 expect '^ok: .* 0 queues$'
 

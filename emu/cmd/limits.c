@@ -38,19 +38,29 @@ static const char *limit_name(int resource)
 	return "?";
 }
 
+/* As --rlimit has it: SOFT, or SOFT:HARD. */
+static void limit_text(char *buf, size_t size, const struct rlimit *rl)
+{
+	size_t used = strlen(cmd_limit_text(buf, size, rl->rlim_cur));
+
+	if (rl->rlim_max == rl->rlim_cur)
+		return;
+	buf[used++] = ':';
+	cmd_limit_text(buf + used, size - used, rl->rlim_max);
+}
+
 int run_limit_refused(const struct run_options *options, int resource, int err)
 {
 	const struct rlimit *want = &options->real[resource].value;
-	char soft[24], hard[24], why[64] = "";
+	char value[64], most[64], why[100] = "";
 	struct rlimit own;
 
+	limit_text(value, sizeof(value), want);
 	if (!getrlimit(resource, &own) && own.rlim_max < want->rlim_max)
 		snprintf(why, sizeof(why), ": the host's hard limit is %s",
-			 cmd_limit_text(hard, sizeof(hard), own.rlim_max));
-	cmd_limit_text(soft, sizeof(soft), want->rlim_cur);
-	cmd_limit_text(hard, sizeof(hard), want->rlim_max);
-	return cmd_error("--rlimit %s=%s:%s: %s%s", limit_name(resource), soft, hard, strerror(err),
-			 why);
+			 cmd_limit_text(most, sizeof(most), own.rlim_max));
+	return cmd_error("--rlimit %s: cannot be set to %s: %s%s", limit_name(resource), value,
+			 strerror(err), why);
 }
 
 /* The limit that @arg begins with, up to '='; NULL after a message. */

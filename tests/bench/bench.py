@@ -29,6 +29,7 @@ LABELS = {
     "fork": "fork+exit+wait",
     "exec": "fork+exec /bin/true+wait",
     "thread": "pthread create+join",
+    "exec alone": "exec alone: exec less fork",
 }
 # Turns that an operation takes in each round: more where one sample holds few operations.
 TURNS = {"fork": 4, "exec": 4}
@@ -129,6 +130,11 @@ def summary(sample):
         "kpemu/native": paired(ratio, "kpemu", "native"),
         "kpemu/empty": paired(ratio, "kpemu", "empty"),
     }
+
+
+def less(sample, other):
+    """What is left of sample's times without other's, turn by turn."""
+    return {v: [a - b for a, b in zip(sample[v], other[v])] for v in VARIANTS}
 
 
 # --- system calls ---
@@ -251,7 +257,11 @@ def main():
     arguments = parse_arguments()
     build = os.path.abspath(arguments.build)
     samples, counts = measure(build, arguments.ops, arguments.rounds, arguments.sample_ms * 1e6)
-    results = {op: summary(samples[op]) for op in arguments.ops}
+    results = {}
+    for op in arguments.ops:
+        results[op] = summary(samples[op])
+        if op == "exec" and "fork" in samples:
+            results["exec alone"] = summary(less(samples["exec"], samples["fork"]))
     print_times(results, arguments.rounds)
     calls = "not asked for" if arguments.no_calls else count_calls(build, arguments.ops)
     print_calls(calls)

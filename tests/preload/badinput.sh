@@ -3,6 +3,7 @@
 # Whatever cannot be: one line on standard error, the right exit status, and nothing left behind.
 # test: timeout 240
 . "$(dirname "$0")/lib.sh"
+private_shm
 
 shm() { find /dev/shm -mindepth 1 -maxdepth 1 2>/dev/null | LC_ALL=C sort; }
 
@@ -36,7 +37,6 @@ run_refused no_program 125 "which program"
 run_refused no_program_after_dashes 125 "which program" --
 run_refused unknown_option 125 "unknown option --fly" --fly -- true
 run_refused unknown_letter 125 "unknown option -y" -y true
-run_refused ambiguous_option 125 "unknown option --s" --s true
 run_refused missing_argument 125 "uid.*needs an argument" --uid
 run_refused argument_too_many 125 "quiet takes no argument" --quiet=1 true
 for command in stat ps check gc doctor; do
@@ -59,7 +59,7 @@ run_refused upper_case_limit 125 "unknown limit" --rlimit NPROC=1 true
 run_refused limit_without_value 125 "value is missing" --rlimit nproc true
 for value in "" -1 +1 x 0x10 1k " 1" "1 " 1.5 18446744073709551615 18446744073709551616 \
 	99999999999999999999999 1: :1 1:2:3 : Unlimited; do
-	run_refused "limit_value_'$value'" 125 "--rlimit nproc=.* numbers below 2.64 - 1 or 'unlimited'" \
+	run_refused "limit_value_'$value'" 125 "--rlimit nproc=.* below 2.64 - 1.* 'unlimited'" \
 		--rlimit "nproc=$value" true
 done
 run_refused soft_above_hard 125 "soft limit is above the hard one" --rlimit nproc=5:4 true
@@ -74,25 +74,25 @@ for cap in "" x sys_resources 24 "sys_admin," ",sys_admin" "sys_admin,x" "sys_ad
 	run_refused "cap_'$cap'" 125 "is no capability" --cap-drop "$cap" true
 done
 # What only the kernel can refuse. Root may raise limits where it has the capability.
-if ! (ulimit -Hn 100; ulimit -Hn 200) 2>/dev/null; then
-	(ulimit -Hn 100; run_refused real_limit_too_high 125 "--rlimit nofile: Operation not permitted" \
-		--quiet --rlimit nofile=200 true; [ $bad = 0 ]) || bad=1
-else
+if (ulimit -n 100; ulimit -n 200) 2>/dev/null; then
 	skip real_limit_too_high "the caller may raise hard limits"
+else
+	run_refused real_limit_too_high 125 "kpemu: --rlimit nofile: .*not permitted" --quiet \
+		--rlimit nofile=1000000000 true
 fi
 
 # --- programs ---
 
 run_refused program_missing 127 "kpemu-no-such-program: No such file" --quiet kpemu-no-such-program
 run_refused program_path_missing 127 "No such file" --quiet /nowhere/at/all
-run_refused program_below_a_file 127 "Not a directory" --quiet /bin/sh/x
+run_refused program_below_a_file 126 "Not a directory" --quiet /bin/sh/x
 run_refused program_empty 127 "No such file" --quiet ""
 run_refused program_directory 126 "Permission denied" --quiet /tmp
 echo 'echo hello' >"$TMPDIR/plain"
 run_refused program_not_executable 126 "Permission denied" --quiet "$TMPDIR/plain"
 printf '#!/nowhere/interpreter\n' >"$TMPDIR/orphaned"
 chmod +x "$TMPDIR/plain" "$TMPDIR/orphaned"
-run_refused interpreter_missing 127 "No such file" --quiet "$TMPDIR/orphaned"
+run_refused interpreter_missing 127 "No such file|does not exist" --quiet "$TMPDIR/orphaned"
 mkdir "$TMPDIR/path" && cp "$TMPDIR/plain" "$TMPDIR/path/kpt-plain" && chmod -x "$TMPDIR/path/kpt-plain"
 PATH=$TMPDIR/path:$PATH run_refused program_in_path_not_executable 126 "Permission denied" \
 	--quiet kpt-plain
@@ -112,11 +112,11 @@ uncovered()
 	shift 3
 	try "$KPEMU" run --quiet --uid 1000 -- "$@"
 	is "$name" "$want" "$status $out"
-	like "$name/warned" "kpemu: $1: $why: cannot be entered, only counted" "$err"
-	run_refused "$name/strict" 125 "$1: $why: cannot be entered" --quiet --strict -- "$@"
-	try "$KPEMU" run --uid 1000 -- sh -c '"$@"; exit 0' - "$@"
-	is "$name/child_counted" 1 \
-		"$(grep -c '^kpemu: 1 program could not be entered and was only counted' <<<"$err")"
+	like "$name/warned" "kpemu: $1.* $why.*cannot be entered, only counted" "$err"
+	run_refused "$name/strict" 125 "$1.* $why.*cannot be entered" --quiet --strict -- "$@"
+	try "$KPEMU" run --uid 1000 -- sh -c '"$@"; "$@"; exit 0' - "$@"
+	is "$name/child_reported_once" 1 \
+		"$(grep -c "^kpemu: 1 program could not be entered: ${1##*/} ($why), 2 times" <<<"$err")"
 }
 uncovered static "static" "42 static $me" "$tests/exec-static"
 for mode in u+s g+s; do
@@ -136,7 +136,7 @@ is static_in_between "0 nproc=7 uid=1000,1000,1000 status=1000 forks=6" "$status
 
 # --- kpemu itself ---
 
-run_refused nested 125 "already inside a world" --quiet -- "$KPEMU" run true
+run_refused nested 125 "already inside .*world" --quiet -- "$KPEMU" run true
 mkdir "$TMPDIR/alone" "$TMPDIR/a b"
 cp "$KPEMU" "$TMPDIR/alone"
 cp "$KPEMU" "$BUILD/libkpemu-preload.so" "$TMPDIR/a b"
@@ -146,7 +146,7 @@ mkdir "$TMPDIR/bin" "$TMPDIR/lib"
 cp "$KPEMU" "$TMPDIR/bin"
 cp "$BUILD/libkpemu-preload.so" "$TMPDIR/lib"
 is installed_beside "1000" "$("$TMPDIR/bin/kpemu" run --quiet --uid 1000 id -u)"
-(ulimit -v 90000; run_refused no_address_space 125 "no world can be made" --quiet true
+(ulimit -v 40000; run_refused no_address_space 125 "no world can be made" --quiet true
 	[ $bad = 0 ]) || bad=1
 if [ -w /dev/full ]; then
 	for command in doctor --version; do
@@ -203,28 +203,33 @@ damaged()
 	rm -f "$copy"
 }
 not_a_world="is not a world, or damaged"
-put() { printf "$2" | dd of="$copy" bs=1 seek="$1" conv=notrunc status=none; } # shellcheck disable=SC2059
+# put OFFSET BYTES: into the header, which is the last page.
+header=$(($(stat -c %s "$world_file") - 4096))
+# shellcheck disable=SC2059 # the bytes are escapes
+put() { printf "$2" | dd of="$copy" bs=1 seek="$((header + $1))" conv=notrunc status=none; }
 copy_world() { cp --sparse=always "$world_file" "$copy"; }
 
 : >"$copy"
 damaged empty "$not_a_world"
 copy_world; truncate -s 100 "$copy"
+damaged truncated_to_nothing "$not_a_world"
+copy_world; truncate -s -100 "$copy"
 damaged truncated_in_the_header "$not_a_world"
-copy_world; truncate -s 8192 "$copy"
-damaged truncated_behind_the_header "$not_a_world"
+copy_world; truncate -s -4096 "$copy"
+damaged truncated_before_the_header "$not_a_world"
 copy_world; truncate -s +4096 "$copy"
 damaged longer "$not_a_world"
 head -c 8192 /dev/urandom >"$copy"
 damaged garbage "$not_a_world"
 copy_world; put 0 '\0'
 damaged without_magic "$not_a_world"
-copy_world; put 8 '\2'
+copy_world; put 8 '\77'
 damaged another_abi "was made by another version of kpemu"
 copy_world; put 12 '\1'
 damaged another_header_size "$not_a_world"
 copy_world; put 16 '\1\1\1'
 damaged another_size "$not_a_world"
-copy_world; put 64 '\1/../\0'
+copy_world; put 56 '\1/../\0'
 damaged name_with_slashes "$not_a_world"
 copy_world; put 128 '\1'
 damaged another_layout "$not_a_world"
@@ -255,11 +260,14 @@ for round in range(25):
         except OSError:
             break
         end = os.lseek(fd, at, os.SEEK_HOLE)
-        data.append((max(at, 416), end))  # behind the layout in the header
+        data.append((at, end))
         at = end
+    layout = size - 4096, size - 4096 + 600  # what is verified there stays as it is
     for _ in range(200):
         start, end = random.choice(data)
         where = random.randrange(start, min(end, start + random.choice((64, 4096, 1 << 20))))
+        if layout[0] - 8 < where < layout[1]:
+            continue
         os.pwrite(fd, random.choice((os.urandom(8), b"\xff" * 8, b"\0" * 8, b"\x02\x01\0\0\0\0\0\0")), where)
     os.close(fd)
     for command in (["stat", "--world", name], ["stat", "--json", "--world", name],
@@ -288,7 +296,8 @@ mkfifo "$copy"
 refused fifo/stat 125 "world $bad_world is not a regular file" "$KPEMU" stat --world "$bad_world"
 refused fifo/run 125 "--world $bad_world: .* is not a regular file" "$KPEMU" run --quiet \
 	--world "$bad_world" true
-refused fifo/gc 0 "is not a regular file: left alone" "$KPEMU" gc 2>/dev/null
+try "$KPEMU" gc
+like fifo/gc "0 kpemu: $copy is not a regular file: left alone" "$status $err"
 is fifo/left_alone yes "$([ -p "$copy" ] && echo yes)"
 rm "$copy"
 if [ "$me" = 0 ]; then

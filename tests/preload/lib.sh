@@ -6,9 +6,11 @@ set -u
 BUILD=${BUILD:-build}
 BUILD=$(realpath "$BUILD")
 PYTHON=$("${PYTHON:-python3}" -c 'import sys; print(sys.executable)')
+own_tmpdir=
 if [ -z "${TMPDIR-}" ]; then
 	TMPDIR=$(mktemp -d)
-	trap 'rm -rf "$TMPDIR"' EXIT
+	own_tmpdir=$TMPDIR
+	trap 'rm -rf "$own_tmpdir"' EXIT
 fi
 export BUILD PYTHON TMPDIR
 
@@ -185,3 +187,12 @@ admin_why=
 if ! ${admin[@]+"${admin[@]}"} unshare -m mount -t tmpfs none /mnt 2>/dev/null; then
 	admin_why="this host lets uid $me mount nothing, in a user namespace either"
 fi
+
+# private_shm: start the test again where nobody else's worlds are in /dev/shm. Root only: for others
+# it would take another uid.
+private_shm()
+{
+	[ "$me" = 0 ] && [ -z "$admin_why" ] && [ -z "${PRIVATE_SHM-}" ] || return 0
+	[ -z "$own_tmpdir" ] || { rm -rf "$own_tmpdir"; unset TMPDIR; }
+	PRIVATE_SHM=1 exec unshare -m sh -c 'mount -t tmpfs none /dev/shm && exec bash "$0"' "$0"
+}
