@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "emu/lib/step.h"
+#include "emu/lib/uaccess.h"
 #include "preload/hook.h"
 
 #define ID_GETTER(name, field)                                                                     \
@@ -20,20 +21,26 @@ ID_GETTER(geteuid, euid)
 ID_GETTER(getgid, gid)
 ID_GETTER(getegid, egid)
 
+static long put_ids(uint32_t *r, uint32_t *e, uint32_t *s, uint32_t rid, uint32_t eid,
+		    uint32_t sid)
+{
+	if (copy_to_user(r, &rid, sizeof(rid)) || copy_to_user(e, &eid, sizeof(eid)))
+		return -EFAULT;
+	return copy_to_user(s, &sid, sizeof(sid));
+}
+
 long hook_getresuid(uid_t *ruid, uid_t *euid, uid_t *suid)
 {
-	*ruid = current->cred.uid;
-	*euid = current->cred.euid;
-	*suid = current->cred.suid;
-	return 0;
+	const struct cred *c = &current->cred;
+
+	return put_ids(ruid, euid, suid, c->uid, c->euid, c->suid);
 }
 
 long hook_getresgid(gid_t *rgid, gid_t *egid, gid_t *sgid)
 {
-	*rgid = current->cred.gid;
-	*egid = current->cred.egid;
-	*sgid = current->cred.sgid;
-	return 0;
+	const struct cred *c = &current->cred;
+
+	return put_ids(rgid, egid, sgid, c->gid, c->egid, c->sgid);
 }
 
 long hook_getgroups(int size, gid_t *list)
@@ -42,8 +49,8 @@ long hook_getgroups(int size, gid_t *list)
 
 	if (size < 0 || (size && size < n))
 		return -EINVAL;
-	if (size)
-		memcpy(list, current->cred.groups, n * sizeof(*list));
+	if (size && n && copy_to_user(list, current->cred.groups, n * sizeof(*list)))
+		return -EFAULT;
 	return n;
 }
 
@@ -91,10 +98,13 @@ static long one_thread(cred_call *call, const uint32_t *a)
 	return ret;
 }
 
+/* Also one that is being made: it has its credentials already. */
 static bool is_other_thread(const struct task_struct *t)
 {
-	return t != current && slot_state(READ_ONCE(t->slot)) == SLOT_LIVE &&
-	       READ_ONCE(t->tgid) == current->tgid;
+	unsigned int state = slot_state(READ_ONCE(t->slot));
+
+	return t != current && (state == SLOT_LIVE || state == SLOT_NEW) &&
+	       READ_ONCE(t->group_leader) == READ_ONCE(current->group_leader);
 }
 
 static long all_threads(cred_call *call, const uint32_t *a)

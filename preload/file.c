@@ -18,6 +18,7 @@ static int open_emulated(int dirfd, const char *path, int oflag)
 	int fd;
 
 	if (!path || (oflag & (O_ACCMODE | O_PATH | O_DIRECTORY)) != O_RDONLY ||
+	    (oflag & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) ||
 	    !proc_resolve(current, dirfd, path, &target))
 		return -ENOENT;
 	block_signals(&mask);
@@ -170,10 +171,10 @@ long hook_fstatat(int dirfd, const char *path, struct stat *st, int flags)
 
 	if (ret)
 		return ret;
-	if (!path || !*path)
+	if (proc_maybe(st->st_blksize))
+		proc_owner(dirfd, path ? path : "", &st->st_uid, &st->st_gid);
+	else if (!path || !*path)
 		queue_owner(st);
-	else if (proc_maybe(st->st_blksize))
-		proc_owner(dirfd, path, &st->st_uid, &st->st_gid);
 	return 0;
 }
 
@@ -191,17 +192,46 @@ long hook_fstat(int fd, struct stat *st)
 {
 	long ret = sys_call(__NR_fstat, fd, st);
 
-	if (!ret)
+	if (ret)
+		return ret;
+	if (proc_maybe(st->st_blksize))
+		proc_owner(fd, "", &st->st_uid, &st->st_gid);
+	else
 		queue_owner(st);
-	return ret;
+	return 0;
+}
+
+/* The queue behind a descriptor, if it is one of ours; no system call before the first queue. */
+static struct mqueue_inode *queue_of(int fd)
+{
+	struct stat st;
+
+	if (!READ_ONCE(world->mq_dev) || sys_call(__NR_fstat, fd, &st) ||
+	    st.st_dev != READ_ONCE(world->mq_dev))
+		return NULL;
+	return mqueue_by_inode(st.st_ino);
+}
+
+long hook_fchmod(int fd, mode_t mode)
+{
+	struct mqueue_inode *q = queue_of(fd);
+
+	return q ? mqueue_chmod(current, q, mode) : sys_call(__NR_fchmod, fd, mode);
+}
+
+long hook_fchown(int fd, uid_t uid, gid_t gid)
+{
+	struct mqueue_inode *q = queue_of(fd);
+
+	return q ? mqueue_chown(current, q, uid, gid) : sys_call(__NR_fchown, fd, uid, gid);
 }
 
 long hook_statx(int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx)
 {
 	long ret = sys_call(__NR_statx, dirfd, path, flags, mask, stx);
 
-	if (!ret && path && *path && proc_maybe(stx->stx_blksize))
-		proc_owner(dirfd, path, &stx->stx_uid, &stx->stx_gid);
+	if (!ret && proc_maybe(stx->stx_blksize))
+		proc_owner(dirfd, path ? path : "", &stx->stx_uid, &stx->stx_gid);
 	return ret;
 }
 
@@ -233,6 +263,25 @@ static void refresh(int fd)
 	block_signals(&mask);
 	proc_refresh(current, fd);
 	restore_signals(&mask);
+}
+
+void hook_rewind(FILE *stream)
+{
+	if (READ_ONCE(current->flags) & PF_PROC_READER)
+		refresh(fileno(stream));
+	next_rewind(stream);
+}
+
+int hook_fseeko(FILE *stream, off_t offset, int whence)
+{
+	if (offset == 0 && whence == SEEK_SET && (READ_ONCE(current->flags) & PF_PROC_READER))
+		refresh(fileno(stream));
+	return next_fseeko(stream, offset, whence);
+}
+
+int hook_fseek(FILE *stream, long offset, int whence)
+{
+	return hook_fseeko(stream, offset, whence);
 }
 
 long hook_lseek(int fd, off_t offset, int whence)

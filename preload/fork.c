@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emu/lib/uaccess.h"
 #include "preload/hook.h"
 #include "preload/thread.h"
 
@@ -92,7 +93,7 @@ pid_t hook__Fork(void)
  * The three C parts of a call made in syscall.S. A reference to the slot is all that lives across
  * the call, in a register; 0 means that the process is not attached.
  */
-long clone_enter(long nr, long a1, long a2);
+long clone_enter(long nr, long a1);
 void clone_child(uint32_t ref);
 long clone_parent(uint32_t ref, long ret);
 
@@ -109,31 +110,35 @@ static const char *clone_name(long nr)
 	return "fork";
 }
 
-static uint64_t flags_of(long nr, long a1, long a2)
+/* Flags that cannot be read are none: the kernel will refuse the call. */
+static uint64_t flags_of(long nr, long a1)
 {
+	uint64_t flags;
+
 	switch (nr) {
 	case __NR_clone:
 		return a1 & ~CSIGNAL;
 	case __NR_clone3:
-		return a2 >= (long)sizeof(uint64_t) ? *(const uint64_t *)a1 : 0;
+		return copy_from_user(&flags, (const void *)a1, sizeof(flags)) ? 0 : flags;
 	case __NR_vfork:
 		return CLONE_VM | CLONE_VFORK;
 	}
 	return 0;
 }
 
-long clone_enter(long nr, long a1, long a2)
+long clone_enter(long nr, long a1)
 {
 	struct new_task n;
-	uint64_t mask;
+	uint64_t mask, flags;
 	long err;
 
 	if (!task_here())
 		return 0;
 	block_signals(&mask);
-	err = new_task(&n, flags_of(nr, a1, a2), clone_name(nr));
+	flags = flags_of(nr, a1);
+	err = new_task(&n, flags, clone_name(nr));
 	if (!err)
-		n.t->start_flags = flags_of(nr, a1, a2);
+		n.t->start_flags = flags;
 	restore_signals(&mask);
 	return err ? err : n.ref;
 }
@@ -207,7 +212,7 @@ static int clone_start(void *arg)
 static int clone_attached(int (*fn)(void *), void *stack, int flags, void *arg, pid_t *ptid,
 			  void *tls, pid_t *ctid)
 {
-	long ref = clone_enter(__NR_clone, (unsigned int)flags, 0);
+	long ref = clone_enter(__NR_clone, (unsigned int)flags);
 	struct task_struct *t;
 
 	if (ref < 0)

@@ -127,6 +127,8 @@ long hook_sys_setgid(gid_t gid);
 long hook_sys_setregid(gid_t rgid, gid_t egid);
 long hook_sys_setresgid(gid_t rgid, gid_t egid, gid_t sgid);
 long hook_sys_setgroups(long n, const gid_t *list);
+long hook_sys_getrlimit(unsigned int resource, struct rlimit *rlim);
+long hook_sys_setrlimit(unsigned int resource, const struct rlimit *rlim);
 long hook_prctl(int option, unsigned long a2, unsigned long a3, unsigned long a4, unsigned long a5);
 long hook_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr);
 long hook_sys_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr);

@@ -5,18 +5,32 @@
 
 #include <kpemu/mqueue.h>
 
+#include "emu/lib/uaccess.h"
 #include "preload/hook.h"
+
+/* A name that cannot be read is the kernel's to refuse; it looks without doing anything. */
+static long check_name(const char *name)
+{
+	struct stat st;
+	long ret = sys_call(__NR_newfstatat, AT_FDCWD, name, &st, AT_SYMLINK_NOFOLLOW);
+
+	return ret == -EFAULT ? ret : 0;
+}
 
 long hook_sys_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr)
 {
 	struct refusal why = { 0 };
+	struct mq_attr a;
 	uint64_t mask;
 	long ret;
 
-	if (!name)
-		return -EFAULT;
+	ret = check_name(name);
+	if (!ret && attr && (oflag & O_CREAT))
+		ret = copy_from_user(&a, attr, sizeof(a));
+	if (ret)
+		return ret;
 	block_signals(&mask);
-	ret = do_mq_open(current, name, oflag, mode, attr, &why);
+	ret = do_mq_open(current, name, oflag, mode, attr ? &a : NULL, &why);
 	restore_signals(&mask);
 	refusal_log(&why, "mq_open");
 	return ret;
@@ -54,10 +68,10 @@ long hook___mq_open_2(const char *name, int oflag)
 long hook_sys_mq_unlink(const char *name)
 {
 	uint64_t mask;
-	long ret;
+	long ret = check_name(name);
 
-	if (!name)
-		return -EFAULT;
+	if (ret)
+		return ret;
 	block_signals(&mask);
 	ret = do_mq_unlink(current, name);
 	restore_signals(&mask);

@@ -2,22 +2,8 @@
 /* getrlimit, setrlimit, prlimit, sysconf: the four limits are the model's, the others the host's. */
 #include <unistd.h>
 
+#include "emu/lib/uaccess.h"
 #include "preload/hook.h"
-
-static struct rlim from_user(const struct rlimit *r)
-{
-	return (struct rlim){ r->rlim_cur, r->rlim_max };
-}
-
-long hook_getrlimit(__rlimit_resource_t resource, struct rlimit *rlim)
-{
-	return hook_prlimit(0, resource, NULL, rlim);
-}
-
-long hook_setrlimit(__rlimit_resource_t resource, const struct rlimit *rlim)
-{
-	return hook_prlimit(0, resource, rlim, NULL);
-}
 
 static long own_prlimit(struct task_struct *t, enum rlimit_type type, const struct rlimit *new,
 			struct rlimit *old)
@@ -25,15 +11,14 @@ static long own_prlimit(struct task_struct *t, enum rlimit_type type, const stru
 	struct rlim n, o;
 	long ret;
 
-	if (new)
-		n = from_user(new);
+	if (new && copy_from_user(&n, new, sizeof(n)))
+		return -EFAULT;
 	ret = t == current ? 0 : check_prlimit_permission(current, t);
 	if (!ret)
 		ret = do_prlimit(current, t, type, new ? &n : NULL, old ? &o : NULL);
-	if (!ret && old)
-		*old = (struct rlimit){ o.cur, o.max };
-	return ret;
+	return !ret && old ? copy_to_user(old, &o, sizeof(o)) : ret;
 }
+static_assert(sizeof(struct rlim) == sizeof(struct rlimit), "one layout");
 
 long hook_prlimit(pid_t pid, enum __rlimit_resource resource, const struct rlimit *new,
 		  struct rlimit *old)
@@ -44,6 +29,31 @@ long hook_prlimit(pid_t pid, enum __rlimit_resource resource, const struct rlimi
 	if (type < 0 || !t)
 		return sys_call(__NR_prlimit64, pid, resource, new, old);
 	return own_prlimit(t, type, new, old);
+}
+
+/* libc's functions are prlimit(2) and take null pointers; the old system calls do not. */
+long hook_getrlimit(__rlimit_resource_t resource, struct rlimit *rlim)
+{
+	return hook_prlimit(0, resource, NULL, rlim);
+}
+
+long hook_setrlimit(__rlimit_resource_t resource, const struct rlimit *rlim)
+{
+	return hook_prlimit(0, resource, rlim, NULL);
+}
+
+long hook_sys_getrlimit(unsigned int resource, struct rlimit *rlim)
+{
+	if (rlimit_type_of(resource) < 0)
+		return sys_call(__NR_getrlimit, resource, rlim);
+	return rlim ? hook_getrlimit(resource, rlim) : -EFAULT;
+}
+
+long hook_sys_setrlimit(unsigned int resource, const struct rlimit *rlim)
+{
+	if (rlimit_type_of(resource) < 0)
+		return sys_call(__NR_setrlimit, resource, rlim);
+	return rlim ? hook_setrlimit(resource, rlim) : -EFAULT;
 }
 
 static long limit_as_long(enum rlimit_type type)

@@ -334,7 +334,7 @@ static FILE *popen_stream(struct popened *e, const char *command, int write, boo
 			next_fclose(f);
 		else
 			sys_close(mine);
-		errno = err;
+		errno = ENOMEM; /* whatever it was: so says libc */
 		return NULL;
 	}
 	if (!cloexec)

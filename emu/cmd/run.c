@@ -81,7 +81,7 @@ static int find_program(struct launch *l)
 
 	if (!err)
 		return 0;
-	cmd_error("%s: %s", l->argv[0], strerror(-err));
+	cmd_error("%s: %s", *l->argv[0] ? l->argv[0] : "''", strerror(-err));
 	return err == -ENOENT ? CMD_NOT_FOUND : CMD_CANNOT_EXEC;
 }
 
@@ -140,6 +140,8 @@ static int complain_create(int err, const char *name)
 	case ENOSPC:
 		return -cmd_error("no world can be made: " WORLD_DIR
 				  " is full or too small, or ulimit -v is");
+	case EFBIG:
+		return -cmd_error("no world can be made: ulimit -f is too small");
 	}
 	return -cmd_error("no world can be made in " WORLD_DIR ": %s", strerror(-err));
 }
@@ -246,7 +248,7 @@ static int run_run(const struct cmd *cmd, int argc, char **argv)
 	if (ret)
 		return ret;
 	l.argv = argv + first;
-	if (!l.argv[0] || !*l.argv[0])
+	if (!l.argv[0])
 		return cmd_error("run: which program? usage: kpemu run [options] %s", cmd->usage);
 	ret = check_outside();
 	if (!ret)

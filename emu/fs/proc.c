@@ -498,6 +498,26 @@ static void mark_readers(struct task_struct *t)
 			mark_reader(p);
 }
 
+/* The file behind @fd, opened once more; -errno, without /proc too. */
+static int reopen(int fd, int flags)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return sys_open(path, flags | O_CLOEXEC, 0);
+}
+
+/* What the program gets cannot be written to, as the real file could not. */
+static void make_read_only(int fd, int oflag)
+{
+	int ro = reopen(fd, O_RDONLY);
+
+	if (ro < 0)
+		return;
+	sys_call(__NR_dup3, ro, fd, oflag & O_CLOEXEC);
+	sys_close(ro);
+}
+
 /* The snapshot comes first: programs count on getting the lowest free descriptor. */
 int proc_open(struct task_struct *t, const struct proc_target *target, int oflag)
 {
@@ -511,6 +531,7 @@ int proc_open(struct task_struct *t, const struct proc_target *target, int oflag
 		sys_close(fd);
 		return err;
 	}
+	make_read_only(fd, oflag);
 	mark_readers(t);
 	return fd;
 }
@@ -519,10 +540,15 @@ int proc_refresh(struct task_struct *t, int fd)
 {
 	struct proc_target target;
 	long err;
+	int rw;
 
 	if (!snapshot_target(fd, &target))
 		return 0;
-	err = make_text(t, &target, fd);
+	rw = reopen(fd, O_RDWR);
+	if (rw < 0)
+		return rw;
+	err = make_text(t, &target, rw);
+	sys_close(rw);
 	return err ? err : 1;
 }
 

@@ -540,3 +540,31 @@ long do_mq_getsetattr(int fd, const struct mq_attr *new, struct mq_attr *old)
 	}
 	return ret;
 }
+
+long mqueue_chmod(struct task_struct *t, struct mqueue_inode *q, unsigned int mode)
+{
+	if (t->cred.fsuid != q->uid && !capable(t, CAP_FOWNER))
+		return -EPERM;
+	if (!in_group_p(&t->cred, q->gid) && !capable(t, CAP_FSETID))
+		mode &= ~S_ISGID;
+	WRITE_ONCE(q->mode, mode & 07777);
+	return 0;
+}
+
+/* To whom one may give it without CAP_CHOWN: oneself, and a group that one is in. */
+long mqueue_chown(struct task_struct *t, struct mqueue_inode *q, uint32_t uid, uint32_t gid)
+{
+	const uint32_t keep = -1;
+	bool mine = t->cred.fsuid == q->uid;
+
+	if (uid == keep)
+		uid = q->uid;
+	if (gid == keep)
+		gid = q->gid;
+	if (!capable(t, CAP_CHOWN) &&
+	    (!mine || uid != q->uid || (gid != q->gid && !in_group_p(&t->cred, gid))))
+		return -EPERM;
+	WRITE_ONCE(q->uid, uid);
+	WRITE_ONCE(q->gid, gid);
+	return 0;
+}

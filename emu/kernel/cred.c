@@ -5,13 +5,13 @@
 #include <linux/prctl.h>
 #include <linux/securebits.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include <kpemu/cred.h>
 #include <kpemu/sched.h>
 #include <kpemu/ucount.h>
 
 #include "emu/lib/rawsys.h"
+#include "emu/lib/uaccess.h"
 
 /*
  * Only the threads of its process write a task's credentials, but other tasks read them, without a
@@ -488,40 +488,6 @@ long sys_setfsgid(struct task_struct *t, uint32_t gid)
 	plan_setfs(&id, own_capable(t, CAP_SETGID), gid);
 	put_gids(&t->cred, &id);
 	return old;
-}
-
-/*
- * The program's memory, which may not be there: the kernel copies it for us and says -EFAULT. Where
- * a filter forbids the call only a null pointer is found out.
- */
-static long user_copy(long nr, void *here, const void *user, size_t n)
-{
-	struct iovec local = { here, n }, remote = { (void *)user, n };
-	long done = sys_call(nr, sys_call(__NR_getpid), &local, 1, &remote, 1, 0);
-
-	if (!SYS_ERR(done))
-		return (size_t)done == n ? 0 : -EFAULT;
-	if (done == -EFAULT || !user)
-		return -EFAULT;
-	return done;
-}
-
-static long copy_from_user(void *to, const void *from, size_t n)
-{
-	long ret = user_copy(__NR_process_vm_readv, to, from, n);
-
-	if (ret && ret != -EFAULT)
-		memcpy(to, from, n);
-	return ret == -EFAULT ? ret : 0;
-}
-
-static long copy_to_user(void *to, const void *from, size_t n)
-{
-	long ret = user_copy(__NR_process_vm_writev, (void *)from, to, n);
-
-	if (ret && ret != -EFAULT)
-		memcpy(to, from, n);
-	return ret == -EFAULT ? ret : 0;
 }
 
 static void sort_groups(uint32_t *g, uint32_t n)

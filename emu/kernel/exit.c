@@ -381,10 +381,13 @@ static bool new_mm(struct task_struct *t)
 struct task_struct *begin_new_exec(struct task_struct *t)
 {
 	struct task_struct *self = take_leader_place(t), *other;
+	uint32_t group = task_ref(self);
 
 	current = self;
+	/* By their group: a thread that had not come to run has no number yet. */
 	for_each_task(i, other)
-		if (other != self && READ_ONCE(other->tgid) == self->tgid)
+		if (other != self && READ_ONCE(other->group_leader) == group &&
+		    slot_state(READ_ONCE(other->slot)) != SLOT_FREE)
 			release_task(other);
 	if (!new_mm(self))
 		return NULL;

@@ -25,6 +25,8 @@
 	X(fopen)                                                                                   \
 	X(freopen)                                                                                 \
 	X(fclose)                                                                                  \
+	X(rewind)                                                                                  \
+	X(fseeko)                                                                                  \
 	X(brk)                                                                                     \
 	X(sbrk)                                                                                    \
 	X(sysconf)                                                                                 \

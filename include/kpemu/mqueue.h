@@ -52,6 +52,13 @@ long do_mq_getsetattr(int fd, const struct mq_attr *new, struct mq_attr *old);
 /* mqueue_reap_unlinked - destroy and uncharge nameless queues that nobody holds open any more. */
 void mqueue_reap_unlinked(struct task_struct *t);
 
+/*
+ * mqueue_chmod, mqueue_chown - fchmod(2) and fchown(2) of a queue, for @t: 0 or -EPERM, by the
+ * model's ids. The real queue stays as it is: its permissions let every task of the world in.
+ */
+long mqueue_chmod(struct task_struct *t, struct mqueue_inode *q, unsigned int mode);
+long mqueue_chown(struct task_struct *t, struct mqueue_inode *q, uint32_t uid, uint32_t gid);
+
 /* mqueue_by_inode - the live queue whose real queue has this inode number; NULL. */
 struct mqueue_inode *mqueue_by_inode(uint64_t ino);
 

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 private_shm
 
-shm() { find /dev/shm -mindepth 1 -maxdepth 1 2>/dev/null | LC_ALL=C sort; }
+shm() { find /dev/shm -mindepth 1 -maxdepth 1 -user "$me" 2>/dev/null | LC_ALL=C sort; }
 
 # refused NAME STATUS REGEX COMMAND...
 refused()
@@ -66,18 +66,18 @@ run_refused soft_above_hard 125 "soft limit is above the hard one" --rlimit npro
 run_refused unlimited_above_hard 125 "soft limit is above the hard one" \
 	--rlimit nproc=unlimited:4 true
 for id in "" -1 x 4294967295 4294967296 1:2 root; do
-	run_refused "uid_'$id'" 125 "--uid $id: not a number from 0 to 4294967294" --uid "$id" true
-	run_refused "gid_'$id'" 125 "--gid $id: not a number from 0 to 4294967294" --gid "$id" true
+	run_refused "uid_'$id'" 125 "--uid (needs an argument|$id: not a number from 0 to 4294967294)" --uid "$id" true
+	run_refused "gid_'$id'" 125 "--gid (needs an argument|$id: not a number from 0 to 4294967294)" --gid "$id" true
 done
 for cap in "" x sys_resources 24 "sys_admin," ",sys_admin" "sys_admin,x" "sys_admin sys_resource" \
 	a_name_that_is_longer_than_any_capability_has; do
-	run_refused "cap_'$cap'" 125 "is no capability" --cap-drop "$cap" true
+	run_refused "cap_'$cap'" 125 "is no capability|needs an argument" --cap-drop "$cap" true
 done
 # What only the kernel can refuse. Root may raise limits where it has the capability.
 if (ulimit -n 100; ulimit -n 200) 2>/dev/null; then
 	skip real_limit_too_high "the caller may raise hard limits"
 else
-	run_refused real_limit_too_high 125 "kpemu: --rlimit nofile: .*not permitted" --quiet \
+	run_refused real_limit_too_high 125 "kpemu: --rlimit nofile.*not permitted" --quiet \
 		--rlimit nofile=1000000000 true
 fi
 
@@ -164,8 +164,8 @@ refused stat/no_world 125 "there is no world of uid $me" "$KPEMU" stat
 refused stat/missing_world 125 "world kpt-none does not exist" "$KPEMU" stat --world kpt-none
 fifty=$(printf '%050d' 0)
 for name in "" . .. .a a. a/b "a b" "a	b" ä "*" "${fifty:1}"; do
-	run_refused "world_name_'$name'" 125 "not a name of a world" --world "$name" true
-	refused "stat/world_name_'$name'" 125 "not a name of a world" "$KPEMU" stat --world "$name"
+	run_refused "world_name_'$name'" 125 "not a name of a world|needs an argument" --world "$name" true
+	refused "stat/world_name_'$name'" 125 "not a name of a world|needs an argument" "$KPEMU" stat --world "$name"
 done
 is longest_world_name 0 "$(run --world "${fifty:2}" true; echo $?)"
 
@@ -186,10 +186,26 @@ wait $second 2>/dev/null
 try "$KPEMU" stat
 is stat/only_world 0 "$status"
 
-# Copies of the living one, damaged.
+# A file under another name than its own is no world of that name. It goes with gc, which leaves the
+# living world alone.
 world_file=/dev/shm/kpemu.$me.$first
 copy=/dev/shm/kpemu.$me.badinput-$$-copy
-bad_world=badinput-$$-copy
+cp --sparse=always "$world_file" "$copy"
+refused copy/stat 125 "world badinput-$$-copy is not a world, or damaged" "$KPEMU" stat \
+	--world "badinput-$$-copy"
+try "$KPEMU" gc
+is copy/gone "0 no" "$status $([ -e "$copy" ] && echo yes || echo no)"
+is copy/original_lives 0 "$("$KPEMU" stat --world "$first" >/dev/null; echo $?)"
+
+# Everybody in the world is killed, so that it is left. It is then damaged in many ways.
+pid=$(sed -n 's/^pid //p' "$TMPDIR/$first.out")
+kill -KILL "$launcher" "$pid"
+stop 2>/dev/null
+until_true 5 [ ! -e "/proc/$pid" ]
+cp --sparse=always "$world_file" "$TMPDIR/world"
+bad_world=$first
+copy=$world_file
+copy_world() { cp --sparse=always "$TMPDIR/world" "$copy"; }
 damaged()
 {
 	local name=$1 regex=$2
@@ -207,7 +223,6 @@ not_a_world="is not a world, or damaged"
 header=$(($(stat -c %s "$world_file") - 4096))
 # shellcheck disable=SC2059 # the bytes are escapes
 put() { printf "$2" | dd of="$copy" bs=1 seek="$((header + $1))" conv=notrunc status=none; }
-copy_world() { cp --sparse=always "$world_file" "$copy"; }
 
 : >"$copy"
 damaged empty "$not_a_world"
@@ -234,18 +249,15 @@ damaged name_with_slashes "$not_a_world"
 copy_world; put 128 '\1'
 damaged another_layout "$not_a_world"
 
-# A file under another name than its own is a copy: it can be looked at, and goes with gc, which
-# leaves the living world alone.
+# Undamaged it is a world whose people are gone.
 copy_world
-try "$KPEMU" stat --world "$bad_world"
-is copy/stat 0 "$status"
+is left/check 0 "$("$KPEMU" check --world "$bad_world" >/dev/null; echo $?)"
+is left/nobody_is_in_it 0 "$(world=$bad_world; stat_value "w['world']['tasks']")"
 try "$KPEMU" gc
-is copy/gone "0 no" "$status $([ -e "$copy" ] && echo yes || echo no)"
-rm -f "$copy"
-is copy/original_lives 0 "$("$KPEMU" stat --world "$first" >/dev/null; echo $?)"
+is left/gc "0 removed world $bad_world" "$status $out"
 
 # Nothing of what is in it is believed: no command crashes or runs for ever.
-"$PYTHON" - "$KPEMU" "$world_file" "$copy" "$bad_world" >"$TMPDIR/fuzz" <<'END'
+"$PYTHON" - "$KPEMU" "$TMPDIR/world" "$copy" "$bad_world" >"$TMPDIR/fuzz" <<'END'
 import os, random, shutil, subprocess, sys
 kpemu, world, copy, name = sys.argv[1:]
 random.seed(1)
@@ -289,7 +301,7 @@ is hostile_worlds "wrong 0" "$(tail -n 3 "$TMPDIR/fuzz" | paste -sd' ')"
 rm -f "$copy"
 
 # What is no file of ours.
-ln -s "$world_file" "$copy"
+ln -s "$TMPDIR/world" "$copy"
 refused link/stat 125 "world $bad_world " "$KPEMU" stat --world "$bad_world"
 rm "$copy"
 mkfifo "$copy"
@@ -316,7 +328,6 @@ if [ "$me" = 0 ]; then
 else
 	skip foreign "a file of another user needs root"
 fi
-stop
 
 # Leftover rubbish under the wanted name is no hindrance.
 head -c 8192 /dev/urandom >"$copy"
@@ -345,7 +356,7 @@ in_shm()
 	[ -n "$admin_why" ] || like read_only "125 kpemu: no world can be made.*" "$out $err"
 	# Every size at which the world gets a little further: an error or a run, never a signal.
 	in_shm sizes size=4k 'for k in 4 8 16 32 48 64 80 96 112 128 144 160 176 192 224 256 320 384 448 512; do
-			mount -o remount,size=${k}k /dev/shm
+			mount -t tmpfs -o size=${k}k none /dev/shm
 			"$1" run --quiet --uid 1000 sh -c "exit 3" 2>/dev/null; echo $?
 			ls -A /dev/shm
 		done'

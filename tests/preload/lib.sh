@@ -86,7 +86,7 @@ try()
 {
 	out=$("$@" 2>"$TMPDIR/try.err" </dev/null)
 	status=$?
-	err=$(cat "$TMPDIR/try.err")
+	err=$(<"$TMPDIR/try.err")
 }
 
 # start NAME OPTIONS... -- PROG...: in the background, in world NAME. What it writes goes to
