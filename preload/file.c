@@ -14,16 +14,14 @@
 static int open_emulated(int dirfd, const char *path, int oflag)
 {
 	struct proc_target target;
-	uint64_t mask;
 	int fd;
 
 	if (!path || (oflag & (O_ACCMODE | O_PATH | O_DIRECTORY)) != O_RDONLY ||
 	    (oflag & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) ||
 	    !proc_resolve(current, dirfd, path, &target))
 		return -ENOENT;
-	block_signals(&mask);
+	/* Signals stay as they are: the real file, from which the text is made, shows the mask. */
 	fd = proc_open(current, &target, oflag);
-	restore_signals(&mask);
 	return fd == -ESRCH ? -ENOENT : fd;
 }
 
@@ -256,13 +254,8 @@ OLD_STAT(__fxstatat, (int ver, int dirfd, const char *path, struct stat *st, int
 /* Reading a /proc file again from its start shows the present, not the time of the open. */
 static void refresh(int fd)
 {
-	uint64_t mask;
-
-	if (likely(!(READ_ONCE(current->flags) & PF_PROC_READER)))
-		return;
-	block_signals(&mask);
-	proc_refresh(current, fd);
-	restore_signals(&mask);
+	if (unlikely(READ_ONCE(current->flags) & PF_PROC_READER))
+		proc_refresh(current, fd);
 }
 
 void hook_rewind(FILE *stream)

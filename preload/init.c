@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include <kpemu/exec.h>
 #include <kpemu/teardown.h>
@@ -101,17 +102,36 @@ static struct task_struct *find_task(int pid)
 	return task_adopt(find_task_by_vpid(sys_call(__NR_getppid)), pid, pid);
 }
 
+/* A world that has ended is no reason to complain; one that is there and cannot be entered is. */
+static void complain(const char *path, int err)
+{
+	char comm[16] = "", line[256];
+	int n;
+
+	if (err == -ENOENT || err == -ECONNREFUSED)
+		return;
+	sys_call(__NR_prctl, PR_GET_NAME, comm, 0, 0, 0);
+	n = snprintf(line, sizeof(line), "kpemu: %s: cannot enter %s: %s: no limit is emulated here\n",
+		     comm, path, strerrordesc_np(-err));
+	sys_call(__NR_write, 2, line, n < (int)sizeof(line) ? n : (int)sizeof(line) - 1);
+}
+
 static void attach_process(void)
 {
 	const char *path = getenv("KPEMU_WORLD");
-	int pid = sys_call(__NR_getpid);
+	int pid = sys_call(__NR_getpid), err;
 
 #ifdef KPEMU_KILL_STEPS
 	if (getenv("KPEMU_KILL_AT"))
 		kill_at = atol(getenv("KPEMU_KILL_AT"));
 #endif
-	if (!path || open_world(path))
+	if (!path)
 		return;
+	err = open_world(path);
+	if (err) {
+		complain(path, err);
+		return;
+	}
 	if (READ_ONCE(world->state) == WORLD_ENDING) {
 		world_unmap();
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The emulated files under /proc: which path names one, and its text. */
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -140,6 +141,18 @@ static void show_locked(struct proc_text *x, const struct proc_line *line)
 	text_printf(x, "%s\t%8lu kB\n", line->start, mm_locked_kb(x->task));
 }
 
+/* Not around all of a text: the caller's mask is a line of it. */
+static int reap_with_signals_blocked(void)
+{
+	uint64_t all = ~0ull, old;
+	int n;
+
+	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all));
+	n = reap_dead(-1);
+	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, &old, 0, sizeof(old));
+	return n;
+}
+
 /*
  * Looking for the dead costs a look at every task, so it is done only where the model and the
  * kernel differ. They differ rightly while a thread is being made, and for tasks nobody adopted.
@@ -149,7 +162,7 @@ static void show_threads(struct proc_text *x, const struct proc_line *line)
 	unsigned long real = real_number(x);
 	unsigned int n = nr_threads(x->task);
 
-	if (n != real && reap_dead(-1) > 0)
+	if (n != real && reap_with_signals_blocked() > 0)
 		n = nr_threads(x->task);
 	text_printf(x, "%s\t%lu\n", line->start, n ? n : real);
 }

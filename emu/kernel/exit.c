@@ -349,7 +349,7 @@ static struct task_struct *take_leader_place(struct task_struct *t)
 	if (leader == t)
 		return t;
 	cred_take(leader, t);
-	leader->flags = t->flags;
+	WRITE_ONCE(leader->flags, t->flags);
 	return leader;
 }
 
@@ -391,7 +391,7 @@ struct task_struct *begin_new_exec(struct task_struct *t)
 			release_task(other);
 	if (!new_mm(self))
 		return NULL;
-	self->flags &= ~PF_FORKNOEXEC;
+	fetch_andnot(&self->flags, (uint32_t)PF_FORKNOEXEC);
 	cred_exec(self);
 	return self;
 }

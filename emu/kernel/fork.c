@@ -186,7 +186,8 @@ struct task_struct *copy_process(struct task_struct *parent, uint64_t clone_flag
 		release_task(t);
 		return NULL;
 	}
-	parent->flags &= ~PF_NPROC_EXCEEDED;
+	if (parent->flags & PF_NPROC_EXCEEDED)
+		fetch_andnot(&parent->flags, (uint32_t)PF_NPROC_EXCEEDED);
 	return t;
 }
 

@@ -82,19 +82,19 @@ is quiet "0 " "$status $err"
 # --- the program ends before its children ---
 
 try "$KPEMU" run --world "launcher-$$" --uid 1000 -- \
-	sh -c 'sleep 1 >/dev/null 2>&1 & echo started'
+	sh -c 'sleep 3 >/dev/null 2>&1 & echo started'
 is program_before_children "0 started" "$status $out"
 is who_still_runs_is_told 1 "$(grep -c "programs still run in world launcher-$$" <<<"$err")"
 is world_stays yes "$([ -e "/dev/shm/kpemu.$me.launcher-$$" ] && echo yes)"
 is world_is_orphaned False "$("$KPEMU" stat --json --world "launcher-$$" |
 	of_json "w['world']['launcher_alive']")"
 is its_tasks 1 "$("$KPEMU" stat --json --world "launcher-$$" | of_json "w['world']['tasks']")"
-until_true 5 [ ! -e "/dev/shm/kpemu.$me.launcher-$$" ]
+until_true 10 [ ! -e "/dev/shm/kpemu.$me.launcher-$$" ]
 is last_one_removes_it no "$([ -e "/dev/shm/kpemu.$me.launcher-$$" ] && echo yes || echo no)"
 
 # A terminal multiplexer is a terminal like others.
 if command -v tmux >/dev/null; then
-	tmux=(tmux -L "kpt-$$" -f /dev/null)
+	tmux=(env SHELL=/bin/sh TERM=dumb tmux -L "kpt-$$" -f /dev/null)
 	"${tmux[@]}" new-session -d -x 80 -y 24 \
 		"$KPEMU run --quiet sh -c 'read a; echo \$a \$(tput cols) >$TMPDIR/tmux; exec sleep 60'"
 	"${tmux[@]}" send-keys "typed" Enter

@@ -27,7 +27,7 @@ if said '^left'; then
 	is queues "kpt-named 212 640 False kpt-nameless 97 600 True" "$(stat_value \
 		"*[x for q in w['queues'] for x in (q['name'], q['bytes'], '%o' % q['mode'], q['unlinked'])]")"
 	is text 1 "$("$KPEMU" stat --world "$world" | grep -cE ' 0640 +2 +10 +212 +/kpt-named$')"
-	is check_agrees "ok: 1 records, 1 tasks, 2 queues" "$("$KPEMU" check --world "$world")"
+	is check_agrees "ok: 1 record, 1 task, 2 queues" "$("$KPEMU" check --world "$world")"
 	is real_queue_named 1 "$("$tests/mqueue" --probe "$world" kpt-named)"
 	is real_queue_of_nameless 1 "$("$tests/mqueue" --probe "$world" kpt-nameless)"
 else
