@@ -32,7 +32,8 @@ VARIANT ?=
 kp_warnings := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wformat=2
 kp_cppflags := -D_GNU_SOURCE -Iinclude -I.
 kp_cflags := -std=gnu11 $(kp_warnings) -fvisibility=hidden
-kp_pic := -fPIC -ftls-model=initial-exec
+# (The last keeps loops of emu/lib/text.h from being made calls of strlen().)
+kp_pic := -fPIC -ftls-model=initial-exec -fno-tree-loop-distribute-patterns
 # Two segments instead of four, and no page that is written and then protected: every segment of the
 # library is mapped, faulted in and unmapped again by every program that starts.
 kp_preload_ldflags := -shared -Wl,-z,now -Wl,-z,defs -Wl,-Bsymbolic \

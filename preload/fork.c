@@ -67,15 +67,13 @@ static pid_t fork_with(pid_t (*real)(void), const char *call)
 		return -1;
 	}
 	pid = real();
-	err = errno;
 	if (pid == 0)
 		child_starts(&n);
 	else if (pid < 0)
-		new_task_failed(&n, err);
+		new_task_failed(&n, errno);
 	else
 		task_born(n.t, n.ref, pid, pid);
 	restore_signals(&mask);
-	errno = err;
 	return pid;
 }
 

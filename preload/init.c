@@ -10,6 +10,7 @@
 #include <kpemu/teardown.h>
 
 #include "emu/lib/step.h"
+#include "emu/lib/text.h"
 #include "emu/world/handover.h"
 #include "preload/hook.h"
 #include "preload/thread.h"
@@ -30,12 +31,24 @@ void *find_next(const char *name)
 	return p;
 }
 
+static const char *env_value(const char *key)
+{
+	size_t n = text_len(key);
+
+	for (char *const *e = exec_environ(); *e; e++)
+		if (text_starts(*e, key) && (*e)[n] == '=')
+			return *e + n + 1;
+	return NULL;
+}
+
 /* Is ours the only library preloaded? Another may define some of the names, and comes before libc. */
 static bool alone(void)
 {
-	const char *preload = getenv("LD_PRELOAD");
+	const char *preload = env_value("LD_PRELOAD");
 
-	return preload && !strpbrk(preload, ": ");
+	while (preload && *preload && *preload != ':' && *preload != ' ')
+		preload++;
+	return preload && !*preload;
 }
 
 static void find_real_functions(void)
@@ -70,7 +83,7 @@ static int open_world(const char *path)
 /* The slot that the maker of this program named, if it really is ours. */
 static struct task_struct *named_task(int pid)
 {
-	const char *v = getenv("KPEMU_TASK");
+	const char *v = env_value("KPEMU_TASK");
 	struct task_struct *t;
 	uint32_t idx, gen;
 	uint64_t w;
@@ -118,7 +131,7 @@ static void complain(const char *path, int err)
 
 static void attach_process(void)
 {
-	const char *path = getenv("KPEMU_WORLD");
+	const char *path = env_value("KPEMU_WORLD");
 	int pid = sys_call(__NR_getpid), err;
 
 #ifdef KPEMU_KILL_STEPS
@@ -144,7 +157,6 @@ static void attach_process(void)
 		world_unmap();
 		return;
 	}
-	thread_exit_init();
 }
 
 struct task_struct *attach(void)

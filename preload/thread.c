@@ -10,9 +10,9 @@
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |        \
 	 CLONE_SETTLS)
 
-/* Its value in a thread is that thread's task. have_exit_key: 0 = no key could be had. */
+/* Its value in a thread is that thread's task. */
 static pthread_key_t exit_key;
-static int have_exit_key;
+static enum { KEY_NOT_TRIED, KEY_BEING_MADE, KEY_MADE, KEY_NONE } exit_key_state;
 
 static __thread int exit_rounds;
 
@@ -40,14 +40,19 @@ static void thread_exits(void *task)
 	restore_signals(&mask);
 }
 
-void thread_exit_init(void)
+/* Only programs with threads pay for it. Whoever comes while it is made goes without. */
+static void need_exit_key(void)
 {
-	have_exit_key = !pthread_key_create(&exit_key, thread_exits);
+	if (READ_ONCE(exit_key_state) != KEY_NOT_TRIED ||
+	    cmpxchg(&exit_key_state, KEY_NOT_TRIED, KEY_BEING_MADE) != KEY_NOT_TRIED)
+		return;
+	smp_store_release(&exit_key_state,
+			  pthread_key_create(&exit_key, thread_exits) ? KEY_NONE : KEY_MADE);
 }
 
 static void see_exit(struct task_struct *t)
 {
-	if (have_exit_key && t)
+	if (READ_ONCE(exit_key_state) == KEY_MADE && t)
 		pthread_setspecific(exit_key, t);
 }
 
@@ -56,6 +61,7 @@ void thread_adopt(void)
 	int pid = sys_call(__NR_gettid), tgid = sys_call(__NR_getpid);
 	uint64_t mask;
 
+	need_exit_key();
 	block_signals(&mask);
 	current = find_task_by_vpid(pid);
 	if (!current)
@@ -101,6 +107,7 @@ static int new_thread(struct new_task *n, const void *start, void *arg, const ch
 	uint64_t mask;
 	int err;
 
+	need_exit_key();
 	block_signals(&mask);
 	err = new_task(n, THREAD_FLAGS, call);
 	if (!err) {

@@ -3,9 +3,6 @@
 #ifndef PRELOAD_THREAD_H
 #define PRELOAD_THREAD_H
 
-/* thread_exit_init - once a process: see the ends of threads. Without a free key, later looks do. */
-void thread_exit_init(void);
-
 /* thread_adopt - a thread without a task: one that libc made for itself gets a slot. */
 void thread_adopt(void);
 

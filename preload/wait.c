@@ -23,16 +23,14 @@ static bool ended(int status)
 /* libc's own call, because it is a cancellation point. */
 pid_t hook_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
-	int own_status, saved;
+	int own_status;
 	pid_t ret;
 
 	if (!status)
 		status = &own_status;
 	ret = next_wait4(pid, status, options, usage);
-	saved = errno;
 	if (ret > 0 && ended(*status))
 		reaped(ret);
-	errno = saved;
 	return ret;
 }
 
@@ -61,15 +59,13 @@ static bool ended_info(const siginfo_t *info, int options)
 int hook_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
 	siginfo_t own = { 0 };
-	int ret, saved;
+	int ret;
 
 	if (!info)
 		info = &own;
 	ret = next_waitid(type, id, info, options);
-	saved = errno;
 	if (!ret && ended_info(info, options))
 		reaped(info->si_pid);
-	errno = saved;
 	return ret;
 }
 

@@ -11,6 +11,7 @@
 #include <kpemu/world.h>
 
 #include "emu/lib/rawsys.h"
+#include "emu/lib/text.h"
 
 #define HEAD          256 /* BINPRM_BUF_SIZE: what the kernel looks at before it chooses a format */
 #define SCRIPT_LEVELS 5 /* "#!" lines that the kernel follows; one more is ELOOP */
@@ -259,6 +260,8 @@ enum exec_kind exec_kind(int dirfd, const char *path)
 #define PRELOAD_KEY "LD_PRELOAD="
 #define WORLD_KEY   "KPEMU_WORLD="
 #define TASK_KEY    "KPEMU_TASK="
+static_assert(sizeof(((struct exec_env *)0)->world) >= sizeof(WORLD_KEY) + WORLD_PATH_MAX, "");
+static_assert(sizeof(((struct exec_env *)0)->task) >= sizeof(TASK_KEY) + 2 * 10 + 2, "");
 
 size_t exec_env_count(char *const *envp)
 {
@@ -269,25 +272,39 @@ size_t exec_env_count(char *const *envp)
 	return n;
 }
 
+static bool is_separator(char c)
+{
+	return c == ' ' || c == ':';
+}
+
 /* The next name of an LD_PRELOAD list as ld.so splits it; its length, 0 at the end. */
 static size_t next_name(const char **list)
 {
-	*list += strspn(*list, " :");
-	return strcspn(*list, " :");
+	size_t n = 0;
+
+	while (is_separator(**list))
+		++*list;
+	while ((*list)[n] && !is_separator((*list)[n]))
+		n++;
+	return n;
 }
 
 static bool is_name(const char *name, size_t len, const char *path)
 {
-	return path && len && !strncmp(name, path, len) && !path[len];
+	return path && len && text_is(name, len, path);
 }
 
 /* A descriptor lasts for one exec: the one in an old list was handed over for an earlier exec. */
 static bool is_descriptor(const char *name, size_t len)
 {
-	const size_t n = strlen("/proc/self/fd/");
+	const char *prefix = "/proc/self/fd/";
+	size_t n = text_len(prefix);
 
-	return len > n && !strncmp(name, "/proc/self/fd/", n) &&
-	       strspn(name + n, "0123456789") >= len - n;
+	if (len <= n || !text_starts(name, prefix))
+		return false;
+	while (n < len && name[n] >= '0' && name[n] <= '9')
+		n++;
+	return n == len;
 }
 
 /* Is the name that of our library: @preload, the launcher's path of it, or a descriptor? */
@@ -316,7 +333,7 @@ static bool list_right(const char *list, const char *preload)
 /* Append @len bytes of @name to the list at the end of @buf; false if there is no room. */
 static bool list_add(char *buf, size_t size, size_t *end, const char *name, size_t len)
 {
-	bool first = *end == strlen(PRELOAD_KEY);
+	bool first = *end == (sizeof(PRELOAD_KEY) - 1);
 
 	if (*end + !first + len >= size)
 		return false;
@@ -332,10 +349,10 @@ static bool list_add(char *buf, size_t size, size_t *end, const char *name, size
 static int list_make(struct exec_env *scratch, const char *list, const char *preload)
 {
 	char *buf = scratch->preload;
-	size_t end = strlen(PRELOAD_KEY), len;
+	size_t end = (sizeof(PRELOAD_KEY) - 1), len;
 
-	strcpy(buf, PRELOAD_KEY);
-	if (preload && !list_add(buf, sizeof(scratch->preload), &end, preload, strlen(preload)))
+	text_put(buf, PRELOAD_KEY);
+	if (preload && !list_add(buf, sizeof(scratch->preload), &end, preload, text_len(preload)))
 		return -E2BIG;
 	for (; (len = next_name(&list)); list += len)
 		if (!is_ours(list, len, preload) &&
@@ -351,7 +368,7 @@ static long find_preload(char *const *envp, bool *several)
 
 	*several = false;
 	for (long i = 0; envp && envp[i]; i++) {
-		if (!starts_with(envp[i], PRELOAD_KEY))
+		if (!text_starts(envp[i], PRELOAD_KEY))
 			continue;
 		*several = found >= 0;
 		found = i;
@@ -363,7 +380,7 @@ static long find_preload(char *const *envp, bool *several)
 static int preload_entry(struct exec_env *scratch, char *old, bool several, const char *preload,
 			 char **entry)
 {
-	const char *list = old ? old + strlen(PRELOAD_KEY) : "";
+	const char *list = old ? old + (sizeof(PRELOAD_KEY) - 1) : "";
 	int err;
 
 	*entry = old;
@@ -371,16 +388,16 @@ static int preload_entry(struct exec_env *scratch, char *old, bool several, cons
 		return 0;
 	err = list_make(scratch, list, preload);
 	/* An entry that is empty now still hides the ones before it. */
-	*entry = scratch->preload[strlen(PRELOAD_KEY)] || several ? scratch->preload : NULL;
+	*entry = scratch->preload[(sizeof(PRELOAD_KEY) - 1)] || several ? scratch->preload : NULL;
 	return err;
 }
 
 /* Is @entry a @key entry? Then the first takes the value *@ours, and any further one goes. */
 static bool replace(const char *key, char **ours, char **entry)
 {
-	if (!starts_with(*entry, key))
+	if (!text_starts(*entry, key))
 		return false;
-	if (!*ours || strcmp(*entry, *ours))
+	if (!*ours || !text_equal(*entry, *ours))
 		*entry = *ours;
 	*ours = NULL;
 	return true;
@@ -390,17 +407,16 @@ int exec_env(struct exec_env *scratch, char *const *envp, char **out, const stru
 	     const char *preload)
 {
 	char *ours[] = { scratch->world, scratch->task };
-	char path[WORLD_PATH_MAX], *entry;
+	char *entry, *p;
 	bool several;
 	long at = find_preload(envp, &several);
 	int err = preload_entry(scratch, at < 0 ? NULL : envp[at], several, preload, &entry);
 
 	if (err)
 		return err;
-	world_path(path, world->uid, world->name);
-	snprintf(scratch->world, sizeof(scratch->world), WORLD_KEY "%s", path);
-	snprintf(scratch->task, sizeof(scratch->task), TASK_KEY "%u:%u", table_index(TABLE_TASK, t),
-		 slot_gen(READ_ONCE(t->slot)));
+	world_path(text_put(scratch->world, WORLD_KEY), world->uid, world->name);
+	p = text_put_number(text_put(scratch->task, TASK_KEY), table_index(TABLE_TASK, t));
+	text_put_number(text_put(p, ":"), slot_gen(READ_ONCE(t->slot)));
 	for (long i = 0; envp && envp[i]; i++) {
 		char *e = i == at ? entry : envp[i];
 

@@ -206,17 +206,17 @@ bool task_born(struct task_struct *t, uint32_t ref, int pid, int tgid)
 
 	while (slot_ref(table_index(TABLE_TASK, t), w) == ref && slot_state(w) == SLOT_NEW) {
 		if (try_cmpxchg128(&t->slot, w, 0, slot_word(SLOT_LIVE, slot_gen(w), 0),
-				   pid_word(pid, tgid))) {
-			WRITE_ONCE(t->born_ns, boottime_ns());
+				   pid_word(pid, tgid)))
 			break;
-		}
 		w = READ_ONCE(t->slot);
 	}
 	if (slot_ref(table_index(TABLE_TASK, t), w) != ref || READ_ONCE(t->pid) != pid)
 		return false;
-	/* Left to the other side where there are two: a child has few pages of the world yet. */
-	if (current != t)
+	/* Left to the maker: a new child has few pages yet, and these would cost it several more. */
+	if (current != t) {
+		WRITE_ONCE(t->born_ns, boottime_ns());
 		WRITE_ONCE(*pid_hint(pid), table_index(TABLE_TASK, t));
+	}
 	return true;
 }
 

@@ -2,7 +2,7 @@
 /* Is this program's libc the one whose functions the launcher found, and where is it? */
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
-#include <string.h>
+#include <stddef.h>
 
 #include <kpemu/libc.h>
 
@@ -15,8 +15,10 @@ char *libc_base(const struct libc_offsets *o)
 	if (!o->valid || _dl_find_object((void *)gnu_get_libc_version, &libc))
 		return NULL;
 	base = libc.dlfo_map_start;
-	if (o->id_offset + LIBC_BUILD_ID > (size_t)((char *)libc.dlfo_map_end - base) ||
-	    memcmp(base + o->id_offset, o->build_id, LIBC_BUILD_ID))
+	if (o->id_offset + LIBC_BUILD_ID > (size_t)((char *)libc.dlfo_map_end - base))
 		return NULL;
+	for (int i = 0; i < LIBC_BUILD_ID; i++)
+		if ((uint8_t)base[o->id_offset + i] != o->build_id[i])
+			return NULL;
 	return base;
 }

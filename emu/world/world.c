@@ -11,6 +11,7 @@
 #include <kpemu/world.h>
 
 #include "emu/lib/rawsys.h"
+#include "emu/lib/text.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -174,19 +175,26 @@ void table_free(enum world_table_id id, void *slot)
 		;
 }
 
+static bool is_name_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '-' || c == '_' || c == '.';
+}
+
 bool world_name_valid(const char *name)
 {
-	size_t n = strlen(name);
+	size_t n = 0;
 
-	if (n < 1 || n > WORLD_NAME_MAX || name[0] == '.' || name[n - 1] == '.')
-		return false;
-	return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
-	       n;
+	while (is_name_char(name[n]))
+		n++;
+	return !name[n] && n >= 1 && n <= WORLD_NAME_MAX && name[0] != '.' && name[n - 1] != '.';
 }
 
 void world_path(char *buf, unsigned int uid, const char *name)
 {
-	snprintf(buf, WORLD_PATH_MAX, WORLD_DIR "/" WORLD_PREFIX "%u.%s", uid, name);
+	char *p = text_put_number(text_put(buf, WORLD_DIR "/" WORLD_PREFIX), uid);
+
+	text_put(text_put(p, "."), name);
 }
 
 static int map_world(int fd, int flags)
@@ -270,6 +278,12 @@ static int foreign_world(int fd, off_t size)
 	return -EPROTO;
 }
 
+static bool same_layout(const struct table_layout *a, const struct table_layout *b)
+{
+	return a->near == b->near && a->far == b->far && a->nr_near == b->nr_near &&
+	       a->capacity == b->capacity && a->size == b->size;
+}
+
 static int verify(const struct world_header *h)
 {
 	if (h->magic != WORLD_MAGIC)
@@ -280,7 +294,7 @@ static int verify(const struct world_header *h)
 	    !world_name_valid(h->name) || h->preload_path[sizeof(h->preload_path) - 1])
 		return -ENOEXEC;
 	for (int i = 0; i < NR_TABLES; i++)
-		if (memcmp(&h->table[i].layout, &world_layout[i], sizeof(world_layout[i])))
+		if (!same_layout(&h->table[i].layout, &world_layout[i]))
 			return -ENOEXEC;
 	return 0;
 }

@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Lets a child die at the n-th step of one operation, and tells what survivors find afterwards. */
+#include <fcntl.h>
+#include <grp.h>
+#include <mqueue.h>
+#include <pthread.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "emu/lib/step.h"
+#include "tests/preload/children.h"
+
+/*
+ * usage: kill-steps           commands on standard input, an answer of one line to each
+ *        kill-steps --list    the operations
+ *
+ *   run OPERATION N [K]   died, child (a child of it died), done (N was beyond its end), failed
+ *   verify                forks=F queues=Q pages=P: how much a user has left, alone in its account
+ *
+ * It runs as uid 0, so that it can make victims and witnesses of another uid, which alone is
+ * limited. Needs the kill build.
+ */
+#define USER 1000
+#define PAGE 4096
+#define STACK (64 * 1024)
+#define QUEUE "/victim"
+
+/* Exit statuses of a victim. */
+enum {
+	DONE,
+	CHILD_DIED = 33,
+	FAILED,
+};
+
+static char *self;
+static long kill_step, early_step; /* N and K */
+static struct mq_attr small = { .mq_maxmsg = 1, .mq_msgsize = 1 };
+
+static void arm(long n)
+{
+	prctl(PR_KILL_AT, n, 0, 0, 0);
+}
+
+static void must(bool good)
+{
+	if (!good)
+		_exit(FAILED);
+}
+
+static int status_of(pid_t pid)
+{
+	int status;
+
+	must(waitpid(pid, &status, 0) == pid);
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status) == SIGKILL ? CHILD_DIED : FAILED;
+	return WEXITSTATUS(status);
+}
+
+/* --- operations: do_x() is armed, set_x() comes before; what do_x() returns is the exit status --- */
+
+static pid_t prepared_child;
+static mqd_t queue;
+static char *memory;
+
+static void set_nothing(void)
+{
+}
+
+static int after_fork(pid_t pid)
+{
+	arm(0);
+	if (!pid)
+		_exit(DONE);
+	must(pid > 0);
+	return status_of(pid);
+}
+
+static int do_fork(void)
+{
+	return after_fork(fork());
+}
+
+static int do__Fork(void)
+{
+	return after_fork(_Fork());
+}
+
+static int do_syscall_clone(void)
+{
+	return after_fork(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+}
+
+static int do_vfork(void)
+{
+	pid_t pid = vfork();
+
+	if (!pid)
+		_exit(DONE);
+	arm(0);
+	must(pid > 0);
+	return status_of(pid);
+}
+
+static int clone_child(void *arg)
+{
+	if (!arg)
+		arm(0);
+	return DONE;
+}
+
+static int clone_with(int flags)
+{
+	pid_t pid = clone(clone_child, memory + STACK, flags | SIGCHLD,
+			  flags & CLONE_VM ? memory : NULL);
+
+	arm(0);
+	must(pid > 0);
+	return status_of(pid);
+}
+
+static void set_stack(void)
+{
+	memory = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(memory != MAP_FAILED);
+}
+
+static int do_clone(void)
+{
+	return clone_with(0);
+}
+
+static int do_clone_vm(void)
+{
+	return clone_with(CLONE_VM);
+}
+
+static void *thread_ends(void *arg)
+{
+	return arg;
+}
+
+static int do_pthread(void)
+{
+	pthread_t thread;
+
+	must(!pthread_create(&thread, NULL, thread_ends, NULL));
+	must(!pthread_join(thread, NULL));
+	return DONE;
+}
+
+static struct line to_thread, from_thread;
+
+static void *thread_waits(void *arg)
+{
+	line_say(&from_thread, 0);
+	line_hear(&to_thread);
+	return arg;
+}
+
+static pthread_t waiting;
+
+static void set_thread(void)
+{
+	to_thread = line_open();
+	from_thread = line_open();
+	must(!pthread_create(&waiting, NULL, thread_waits, NULL));
+	line_hear(&from_thread);
+}
+
+static int do_thread_exit(void)
+{
+	line_say(&to_thread, 0);
+	must(!pthread_join(waiting, NULL));
+	return DONE;
+}
+
+static int do_posix_spawn(void)
+{
+	char *argv[] = { self, "--nothing", NULL };
+	pid_t pid;
+
+	must(!posix_spawn(&pid, self, NULL, NULL, argv, environ));
+	arm(0);
+	return status_of(pid);
+}
+
+static int do_system(void)
+{
+	must(system("exit 0") == 0);
+	return DONE;
+}
+
+/* The new program is armed as it starts: its attachment and its end are what is stepped through. */
+static int do_exec(void)
+{
+	char n[32];
+
+	arm(0);
+	snprintf(n, sizeof(n), "%ld", kill_step);
+	setenv("KPEMU_KILL_AT", n, 1);
+	execl(self, self, "--nothing", NULL);
+	return FAILED;
+}
+
+static int do_exec_in_a_thread(void)
+{
+	return do_exec();
+}
+
+static void set_zombie(void)
+{
+	prepared_child = zombie_child();
+}
+
+static int do_wait(void)
+{
+	must(waitpid(prepared_child, NULL, 0) == prepared_child);
+	return DONE;
+}
+
+static int do_exit(void)
+{
+	exit(DONE);
+}
+
+static int do_setuid(void)
+{
+	must(!setuid(USER));
+	return DONE;
+}
+
+static int do_setresuid(void)
+{
+	must(!setresuid(USER, 0, 0));
+	return DONE;
+}
+
+static void set_two_threads(void)
+{
+	set_thread();
+	set_thread();
+}
+
+static int do_setgroups(void)
+{
+	must(!setgroups(2, (gid_t[]){ 5, 6 }) && !setgid(7));
+	return DONE;
+}
+
+static int do_setrlimit(void)
+{
+	must(!setrlimit(RLIMIT_NPROC, &(struct rlimit){ 5, 5 }));
+	return DONE;
+}
+
+static int make_queue(void)
+{
+	queue = mq_open(QUEUE, O_RDWR | O_CREAT | O_EXCL, 0600, &small);
+	return queue;
+}
+
+static void set_queue(void)
+{
+	must(make_queue() >= 0);
+}
+
+static void set_closed_queue(void)
+{
+	set_queue();
+	must(!mq_close(queue));
+}
+
+static void set_unlinked_queue(void)
+{
+	set_queue();
+	must(!mq_unlink(QUEUE));
+}
+
+static int do_mq_create(void)
+{
+	must(make_queue() >= 0);
+	return DONE;
+}
+
+static int do_mq_refused(void)
+{
+	must(mq_open(QUEUE, O_RDWR | O_CREAT, 0600, NULL) < 0 && errno == EMFILE);
+	return DONE;
+}
+
+static int do_mq_open(void)
+{
+	must(mq_open(QUEUE, O_RDWR) >= 0);
+	return DONE;
+}
+
+static int do_mq_unlink(void)
+{
+	must(!mq_unlink(QUEUE));
+	return DONE;
+}
+
+static int do_mq_close(void)
+{
+	must(!mq_close(queue));
+	return DONE;
+}
+
+static void set_memory(void)
+{
+	memory = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(memory != MAP_FAILED);
+}
+
+static void set_locked(void)
+{
+	set_memory();
+	must(!mlock(memory, 8 * PAGE));
+}
+
+static int do_mlock(void)
+{
+	must(!mlock(memory, 3 * PAGE));
+	return DONE;
+}
+
+static int do_munlock(void)
+{
+	must(!munlock(memory + PAGE, 2 * PAGE));
+	return DONE;
+}
+
+static int do_mlock_refused(void)
+{
+	must(mlock(memory, 16 * PAGE) < 0 && errno == ENOMEM);
+	return DONE;
+}
+
+static void set_low_memlock(void)
+{
+	set_memory();
+	must(!setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){ 8 * PAGE, 16 * PAGE }));
+}
+
+static void set_much_memlock(void)
+{
+	set_memory();
+	must(!setuid(0) && !setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){ -1, -1 }));
+}
+
+static int do_mlockall(void)
+{
+	must(!mlockall(MCL_FUTURE));
+	must(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+	     MAP_FAILED);
+	return DONE;
+}
+
+static int do_mlockall_current(void)
+{
+	must(!mlockall(MCL_CURRENT));
+	return DONE;
+}
+
+static void set_all_locked(void)
+{
+	set_locked();
+	must(!mlockall(MCL_FUTURE));
+}
+
+static int do_munlockall(void)
+{
+	must(!munlockall());
+	return DONE;
+}
+
+static int do_mmap_locked(void)
+{
+	must(mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED,
+		  -1, 0) != MAP_FAILED);
+	return DONE;
+}
+
+static int do_munmap(void)
+{
+	must(!munmap(memory + 2 * PAGE, 4 * PAGE));
+	return DONE;
+}
+
+static int do_mremap(void)
+{
+	must(munmap(memory + 8 * PAGE, 8 * PAGE) == 0);
+	memory = mremap(memory, 8 * PAGE, 12 * PAGE, MREMAP_MAYMOVE);
+	must(memory != MAP_FAILED);
+	must(mremap(memory, 12 * PAGE, 4 * PAGE, 0) == memory);
+	return DONE;
+}
+
+static int do_proc_status(void)
+{
+	char text[4096];
+	int fd = open("/proc/self/status", O_RDONLY);
+
+	must(fd >= 0 && read(fd, text, sizeof(text)) > 0);
+	must(lseek(fd, 0, SEEK_SET) == 0);
+	return DONE;
+}
+
+/*
+ * One that died at its own step K while it forked, before this one begins: whoever asks next has
+ * to put right what it left, and may die over that.
+ */
+static void set_one_died(void)
+{
+	pid_t pid = fork();
+
+	must(pid >= 0);
+	if (!pid) {
+		arm(early_step);
+		pid = fork();
+		_exit(0);
+	}
+	status_of(pid);
+}
+
+static int do_recovery(void)
+{
+	pid_t pid[CHILDREN_MAX];
+	int n = 0;
+
+	/* The children do not count steps: it is this one's death that is wanted. */
+	while (n < CHILDREN_MAX && (pid[n] = fork()) > 0)
+		n++;
+	if (n < CHILDREN_MAX && !pid[n]) {
+		arm(0);
+		for (;;)
+			pause();
+	}
+	arm(0);
+	drain(pid, n);
+	return errno == EAGAIN ? DONE : FAILED;
+}
+
+static const struct operation {
+	const char *name;
+	void (*set)(void);
+	int (*act)(void);
+	bool as_root;
+} operations[] = {
+	{ "fork", set_nothing, do_fork, false },
+	{ "_Fork", set_nothing, do__Fork, false },
+	{ "syscall_clone", set_nothing, do_syscall_clone, false },
+	{ "vfork", set_nothing, do_vfork, false },
+	{ "clone", set_stack, do_clone, false },
+	{ "clone_vm", set_stack, do_clone_vm, false },
+	{ "pthread_create_join", set_nothing, do_pthread, false },
+	{ "thread_exit", set_thread, do_thread_exit, false },
+	{ "posix_spawn", set_nothing, do_posix_spawn, false },
+	{ "system", set_nothing, do_system, false },
+	{ "exec", set_nothing, do_exec, false },
+	{ "exec_with_threads", set_two_threads, do_exec_in_a_thread, false },
+	{ "wait", set_zombie, do_wait, false },
+	{ "exit", set_nothing, do_exit, false },
+	{ "exit_with_threads", set_two_threads, do_exit, false },
+	{ "setuid", set_nothing, do_setuid, true },
+	{ "setuid_with_threads", set_two_threads, do_setuid, true },
+	{ "setresuid", set_nothing, do_setresuid, true },
+	{ "setgroups", set_nothing, do_setgroups, true },
+	{ "setrlimit", set_nothing, do_setrlimit, false },
+	{ "mq_open_create", set_nothing, do_mq_create, false },
+	{ "mq_open_refused", set_nothing, do_mq_refused, false },
+	{ "mq_open_existing", set_closed_queue, do_mq_open, false },
+	{ "mq_unlink", set_closed_queue, do_mq_unlink, false },
+	{ "mq_unlink_open", set_queue, do_mq_unlink, false },
+	{ "mq_close_unlinked", set_unlinked_queue, do_mq_close, false },
+	{ "mlock", set_memory, do_mlock, false },
+	{ "mlock_refused", set_low_memlock, do_mlock_refused, false },
+	{ "munlock", set_locked, do_munlock, false },
+	{ "mlockall_future", set_memory, do_mlockall, false },
+	{ "mlockall_current", set_much_memlock, do_mlockall_current, true },
+	{ "munlockall", set_all_locked, do_munlockall, false },
+	{ "mmap_locked", set_nothing, do_mmap_locked, false },
+	{ "munmap_locked", set_locked, do_munmap, false },
+	{ "mremap_locked", set_locked, do_mremap, false },
+	{ "proc_status", set_nothing, do_proc_status, false },
+	{ "recovery", set_one_died, do_recovery, false },
+};
+#define NR_OPERATIONS (sizeof(operations) / sizeof(*operations))
+
+/* --- the survivor --- */
+
+static void victim(const struct operation *op)
+{
+	int ret;
+
+	must(op->as_root || (!setgid(USER) && !setuid(USER)));
+	op->set();
+	arm(kill_step);
+	ret = op->act();
+	arm(0);
+	_exit(ret);
+}
+
+/* Everybody who comes from the victim holds the pipe; it ends with the last of them. */
+static const char *run(const struct operation *op)
+{
+	int life[2], status;
+	char byte;
+	pid_t pid;
+
+	if (pipe(life))
+		return "failed pipe";
+	pid = fork();
+	if (!pid) {
+		close(life[0]);
+		victim(op);
+	}
+	close(life[1]);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return "failed wait";
+	if (read(life[0], &byte, 1) != 0)
+		return "failed end";
+	close(life[0]);
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status) == SIGKILL ? "died" : "failed signal";
+	switch (WEXITSTATUS(status)) {
+	case DONE:
+		return "done";
+	case CHILD_DIED:
+		return "child";
+	}
+	return "failed status";
+}
+
+/* --- the witness --- */
+
+static int queues_left(void)
+{
+	static const char *const path[] = { "/w1", "/w2", "/w3", "/w4", "/w5" };
+	int n = 0;
+
+	mq_unlink(QUEUE);
+	while (n < 5) {
+		mqd_t q = mq_open(path[n], O_RDWR | O_CREAT | O_EXCL, 0600, &small);
+
+		if (q < 0)
+			break;
+		mq_close(q);
+		n++;
+	}
+	for (int i = 0; i < n; i++)
+		mq_unlink(path[i]);
+	return n;
+}
+
+static int pages_left(void)
+{
+	int n = 0;
+
+	memory = mmap(NULL, 32 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	while (n < 32 && !mlock(memory + n * PAGE, PAGE))
+		n++;
+	return n;
+}
+
+static void verify(char *text, size_t size)
+{
+	struct line l = line_open();
+	pid_t pid = fork();
+
+	if (!pid) {
+		must(!setgid(USER) && !setuid(USER));
+		line_say(&l, forks_left());
+		line_say(&l, queues_left());
+		line_say(&l, pages_left());
+		_exit(0);
+	}
+	snprintf(text, size, "forks=%d", line_hear(&l));
+	snprintf(text + strlen(text), size - strlen(text), " queues=%d", line_hear(&l));
+	snprintf(text + strlen(text), size - strlen(text), " pages=%d", line_hear(&l));
+	waitpid(pid, NULL, 0);
+	close(l.fd[0]);
+	close(l.fd[1]);
+}
+
+static void answer(const char *command)
+{
+	char name[64] = "", text[128] = "failed command";
+
+	if (!strncmp(command, "verify", 6))
+		verify(text, sizeof(text));
+	else if (sscanf(command, "run %63s %ld %ld", name, &kill_step, &early_step) >= 2)
+		for (size_t i = 0; i < NR_OPERATIONS; i++)
+			if (!strcmp(operations[i].name, name))
+				snprintf(text, sizeof(text), "%s", run(&operations[i]));
+	puts(text);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	char command[128];
+
+	self = argv[0];
+	if (argc > 1 && !strcmp(argv[1], "--nothing"))
+		return 0;
+	if (argc > 1 && !strcmp(argv[1], "--list")) {
+		for (size_t i = 0; i < NR_OPERATIONS; i++)
+			puts(operations[i].name);
+		return 0;
+	}
+	while (fgets(command, sizeof(command), stdin))
+		answer(command);
+	return 0;
+}
