@@ -450,7 +450,7 @@ static long open_or_create(struct task_struct *t, const char *name, int oflag, u
 }
 
 /* The kernel takes a descriptor before it looks at anything: a full table is the first error. */
-static long descriptor_first(long err)
+static int check_descriptor(void)
 {
 	int fd = sys_open("/", O_PATH | O_CLOEXEC, 0);
 
@@ -458,7 +458,7 @@ static long descriptor_first(long err)
 		return fd;
 	if (fd >= 0)
 		sys_close(fd);
-	return err;
+	return 0;
 }
 
 static void count_refusal(const struct task_struct *t, const struct refusal *why)
@@ -473,6 +473,7 @@ long do_mq_open(struct task_struct *t, const char *name, int oflag, unsigned int
 		const struct mq_attr *attr, struct refusal *why)
 {
 	long ret = check_path(name);
+	int full;
 
 	if (ret)
 		return ret;
@@ -481,9 +482,11 @@ long do_mq_open(struct task_struct *t, const char *name, int oflag, unsigned int
 	mq_unlock();
 	if (ret >= 0)
 		return ret;
-	ret = descriptor_first(ret);
-	if (why->err && ret != -why->err)
-		why->err = 0;
+	full = check_descriptor();
+	if (full) {
+		why->err = 0; /* the same errno, and another reason */
+		return full;
+	}
 	count_refusal(t, why);
 	return ret;
 }
