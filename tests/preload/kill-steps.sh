@@ -9,7 +9,7 @@ if [ ! -x "$BUILD/kill/kpemu" ]; then
 	fail kill_build "there is none"
 	finish
 fi
-"$PYTHON" "$here/kill-steps.py" "${SECONDS_LIMIT:-50}" "$@" |
+"$PYTHON" "$here/kill-steps.py" "${SECONDS_LIMIT:-25}" "$@" |
 	sed -E "s,^(ok|FAIL) ,\1 $suite/,"
 [ "${PIPESTATUS[0]}" = 0 ] || bad=1
 finish

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Many at once: the limit holds, the accounts are exact afterwards, and nobody waits for the stopped.
+# TIMES: how often the lengthy parts are repeated.
+# test: timeout 240
+. "$(dirname "$0")/lib.sh"
+
+times=${TIMES:-1}
+limits="nproc=60 msgqueue=1940 memlock=65536"
+options=()
+for word in $limits; do
+	options+=(--rlimit "$word")
+done
+
+for case in $("$tests/concurrency" --list); do
+	start "concurrency-$$" --quiet --uid 1000 "${options[@]}" -- \
+		"$tests/concurrency" "$case" "$times"
+	until_true $((60 * times + 60)) grep -q '^over' "$TMPDIR/$world.out"
+	sed -nE "s,^FAIL ,FAIL $suite/$case/,p" "$TMPDIR/$world.out"
+	if ! grep -q '^over' "$TMPDIR/$world.out"; then
+		fail "$case" "not over: $(cat "$TMPDIR/$world.out" "$TMPDIR/$world.err")"
+		pkill -KILL -P "$launcher"
+	else
+		is "$case/check" 0 "$("$KPEMU" check --world "$world" >"$TMPDIR/check"; echo $?)"
+		until_true 5 eval '[ "$(use_of 1000 nproc)" = 1 ]'
+		is "$case/tasks" 1 "$(use_of 1000 nproc)"
+		is "$case/bytes" 0 "$(use_of 1000 msgqueue)"
+	fi
+	stop
+	is "$case" 0 "$status"
+	[ -n "$native_why" ] || [ "$case" = locks_of_many_threads ] ||
+		cases "native/$case" native "$limits" "$tests/concurrency" "$case" "$times"
+done
+[ -z "$native_why" ] || skip native "$native_why"
+finish
