@@ -3,11 +3,17 @@
 # Ids and capabilities as the program believes in them, while the real ones stay.
 . "$(dirname "$0")/lib.sh"
 
+# Natively it executes itself as another user, who must be able to get at it.
+open_to_all=$(mktemp -d /tmp/kpemu-identity.XXXXXX) || exit 2
+trap 'rm -rf "$open_to_all"' EXIT
+chmod 755 "$open_to_all"
+cp "$tests/identity" "$open_to_all"
+
 for case in $("$tests/identity" --list); do
 	cases "$case" run --uid 0 --gid 0 --rlimit nproc=40 --rlimit memlock=4096 -- \
 		"$tests/identity" "$case"
 	[ "$me" != 0 ] || cases "native/$case" native_root "nproc=40 memlock=4096" \
-		"$tests/identity" "$case"
+		"$open_to_all/identity" "$case"
 done
 [ "$me" = 0 ] || skip native "uid 0 needs root"
 
