@@ -5,7 +5,7 @@
 
 # Natively it executes itself as another user, who must be able to get at it.
 open_to_all=$(mktemp -d /tmp/kpemu-identity.XXXXXX) || exit 2
-trap 'rm -rf "$open_to_all"' EXIT
+trap 'rm -rf "$open_to_all" "${own_tmpdir-}"' EXIT
 chmod 755 "$open_to_all"
 cp "$tests/identity" "$open_to_all"
 
