@@ -28,8 +28,11 @@ for case in $("$tests/concurrency" --list); do
 	fi
 	stop
 	is "$case" 0 "$status"
-	[ -n "$native_why" ] || [ "$case" = locks_of_many_threads ] ||
-		cases "native/$case" native "$limits" "$tests/concurrency" "$case" "$times"
+	case $case in
+	forkers_* | queues_*)
+		[ -n "$native_why" ] ||
+			cases "native/$case" native "$limits" "$tests/concurrency" "$case" "$times" ;;
+	esac
 done
 [ -z "$native_why" ] || skip native "$native_why"
 finish

