@@ -31,6 +31,9 @@ void *find_next(const char *name)
 	return p;
 }
 
+/* Not constants: those lie on a page that a new program has not touched yet. */
+static char world_key[] = "KPEMU_WORLD", task_key[] = "KPEMU_TASK", preload_key[] = "LD_PRELOAD";
+
 static const char *env_value(const char *key)
 {
 	size_t n = text_len(key);
@@ -44,7 +47,7 @@ static const char *env_value(const char *key)
 /* Is ours the only library preloaded? Another may define some of the names, and comes before libc. */
 static bool alone(void)
 {
-	const char *preload = env_value("LD_PRELOAD");
+	const char *preload = env_value(preload_key);
 
 	while (preload && *preload && *preload != ':' && *preload != ' ')
 		preload++;
@@ -83,7 +86,7 @@ static int open_world(const char *path)
 /* The slot that the maker of this program named, if it really is ours. */
 static struct task_struct *named_task(int pid)
 {
-	const char *v = env_value("KPEMU_TASK");
+	const char *v = env_value(task_key);
 	struct task_struct *t;
 	uint32_t idx, gen;
 	uint64_t w;
@@ -131,7 +134,7 @@ static void complain(const char *path, int err)
 
 static void attach_process(void)
 {
-	const char *path = env_value("KPEMU_WORLD");
+	const char *path = env_value(world_key);
 	int pid = sys_call(__NR_getpid), err;
 
 #ifdef KPEMU_KILL_STEPS

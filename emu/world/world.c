@@ -17,50 +17,13 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PAGE 4096ull
-#define page_up(n) (((n) + PAGE - 1) & ~(PAGE - 1))
+#define PAGE           WORLD_PAGE
+#define page_up(n)     world_page_up(n)
 #define POPULATE_CHUNK (64 * 1024ull) /* bytes made present at a time as a table grows */
 
 struct world_header *world;
 
-/* A table of @n slots of @size bytes, the first @near of them near the header. */
-#define FAR_BYTES(size, n, near) page_up((uint64_t)(size) * ((n) - (near)))
-#define NEAR_BYTES(size, near) page_up((uint64_t)(size) * (near))
-
-/* From the start of the file upwards. */
-#define TASK_FAR 0
-#define MM_FAR (TASK_FAR + FAR_BYTES(WORLD_TASK_SIZE, WORLD_TASKS, WORLD_TASKS_NEAR))
-#define MQUEUE_FAR (MM_FAR + FAR_BYTES(WORLD_MM_SIZE, WORLD_MMS, WORLD_MMS_NEAR))
-#define UCOUNTS_FAR (MQUEUE_FAR + FAR_BYTES(WORLD_MQUEUE_SIZE, WORLD_MQUEUES, WORLD_MQUEUES_NEAR))
-#define DESC_FAR (UCOUNTS_FAR + FAR_BYTES(WORLD_UCOUNTS_SIZE, WORLD_UCOUNTS, WORLD_UCOUNTS_NEAR))
-#define PAGE_FAR (DESC_FAR + FAR_BYTES(sizeof(uint64_t), WORLD_PAGES, 0))
-#define FAR_END (PAGE_FAR + PAGE * WORLD_PAGES)
-
-/* From the header downwards, what every process touches first. */
-#define TASK_NEAR (WORLD_HEADER_OFFSET - NEAR_BYTES(WORLD_TASK_SIZE, WORLD_TASKS_NEAR))
-#define MM_NEAR (TASK_NEAR - NEAR_BYTES(WORLD_MM_SIZE, WORLD_MMS_NEAR))
-#define UCOUNTS_NEAR (MM_NEAR - NEAR_BYTES(WORLD_UCOUNTS_SIZE, WORLD_UCOUNTS_NEAR))
-#define HASH_NEAR (UCOUNTS_NEAR - NEAR_BYTES(sizeof(uint32_t), WORLD_UCOUNTS_HASH))
-#define PID_NEAR (HASH_NEAR - NEAR_BYTES(sizeof(uint32_t), WORLD_PIDS))
-#define MQUEUE_NEAR (PID_NEAR - NEAR_BYTES(WORLD_MQUEUE_SIZE, WORLD_MQUEUES_NEAR))
-#define REFUSAL_NEAR (MQUEUE_NEAR - NEAR_BYTES(WORLD_REFUSAL_SIZE, WORLD_REFUSALS))
-static_assert(FAR_END <= REFUSAL_NEAR, "the file holds all tables");
-
-const struct table_layout world_layout[NR_TABLES] = {
-	[TABLE_TASK] = { TASK_NEAR, TASK_FAR, WORLD_TASKS_NEAR, WORLD_TASKS, WORLD_TASK_SIZE, 0 },
-	[TABLE_MM] = { MM_NEAR, MM_FAR, WORLD_MMS_NEAR, WORLD_MMS, WORLD_MM_SIZE, 0 },
-	[TABLE_MQUEUE] = { MQUEUE_NEAR, MQUEUE_FAR, WORLD_MQUEUES_NEAR, WORLD_MQUEUES,
-			   WORLD_MQUEUE_SIZE, 0 },
-	[TABLE_UCOUNTS] = { UCOUNTS_NEAR, UCOUNTS_FAR, WORLD_UCOUNTS_NEAR, WORLD_UCOUNTS,
-			    WORLD_UCOUNTS_SIZE, 0 },
-	[TABLE_UCOUNTS_HASH] = { HASH_NEAR, 0, WORLD_UCOUNTS_HASH, WORLD_UCOUNTS_HASH,
-				 sizeof(uint32_t), 0 },
-	[TABLE_PAGE_DESC] = { 0, DESC_FAR, 0, WORLD_PAGES, sizeof(uint64_t), 0 },
-	[TABLE_PAGE] = { 0, PAGE_FAR, 0, WORLD_PAGES, PAGE, 0 },
-	[TABLE_REFUSAL] = { REFUSAL_NEAR, 0, WORLD_REFUSALS, WORLD_REFUSALS, WORLD_REFUSAL_SIZE,
-			    0 },
-	[TABLE_PID] = { PID_NEAR, 0, WORLD_PIDS, WORLD_PIDS, sizeof(uint32_t), 0 },
-};
+static_assert(WORLD_FAR_END <= WORLD_REFUSAL_NEAR, "the file holds all tables");
 
 /* Addressed by a key instead of being allocated: all of their slots are in use from the start. */
 static bool is_index_table(int id)
@@ -220,7 +183,7 @@ static int format(const char *name, unsigned int uid)
 {
 	struct world_header *h = world;
 
-	if (populate(REFUSAL_NEAR, WORLD_SIZE))
+	if (populate(WORLD_REFUSAL_NEAR, WORLD_SIZE))
 		return -ENOMEM;
 	h->abi = WORLD_ABI;
 	h->header_size = sizeof(*h);
@@ -293,6 +256,7 @@ static int verify(const struct world_header *h)
 	if (h->header_size != sizeof(*h) || h->size != WORLD_SIZE || h->name[WORLD_NAME_MAX] ||
 	    !world_name_valid(h->name) || h->preload_path[sizeof(h->preload_path) - 1])
 		return -ENOEXEC;
+#pragma GCC unroll 16
 	for (int i = 0; i < NR_TABLES; i++)
 		if (!same_layout(&h->table[i].layout, &world_layout[i]))
 			return -ENOEXEC;

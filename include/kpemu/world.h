@@ -22,20 +22,20 @@
  * The file is as long as the largest world, but sparse: pages are populated as tables grow, so
  * that a full /dev/shm is -ENOMEM at the allocation and never SIGBUS at the store.
  */
-#define WORLD_MAGIC 0x646c72776d65706bull /* "kpemwrld" */
-#define WORLD_ABI 1
-#define WORLD_DIR "/dev/shm"
-#define WORLD_PREFIX "kpemu."
-#define WORLD_NAME_MAX 48	/* longest --world NAME, bytes without the terminating 0 */
-#define WORLD_PATH_MAX 96	/* WORLD_DIR/kpemu.UID.NAME */
+#define WORLD_MAGIC    0x646c72776d65706bull /* "kpemwrld" */
+#define WORLD_ABI      1
+#define WORLD_DIR      "/dev/shm"
+#define WORLD_PREFIX   "kpemu."
+#define WORLD_NAME_MAX 48 /* longest --world NAME, bytes without the terminating 0 */
+#define WORLD_PATH_MAX 96 /* WORLD_DIR/kpemu.UID.NAME */
 
 /* Slot word: state in bits 0-7, generation in 8-31, owner (a slot_ref()) in 32-63. */
 enum slot_state {
 	SLOT_FREE,
-	SLOT_NEW,	/* being made by the owner */
+	SLOT_NEW, /* being made by the owner */
 	SLOT_LIVE,
 	SLOT_RELEASING, /* being released by the owner */
-	SLOT_OBSERVER,	/* tasks only: the launcher or a command looking in; never counted */
+	SLOT_OBSERVER, /* tasks only: the launcher or a command looking in; never counted */
 };
 
 static inline unsigned int slot_state(uint64_t w)
@@ -72,19 +72,19 @@ static inline uint64_t slot_word(unsigned int state, uint32_t gen, uint32_t owne
  * every table lie near the header, at the end of the file, and the others far from it.
  */
 struct table_layout {
-	uint64_t near;	   /* offset in the file of slot 0, page aligned */
-	uint64_t far;	   /* of slot nr_near */
-	uint32_t nr_near;  /* slots near the header */
+	uint64_t near; /* offset in the file of slot 0, page aligned */
+	uint64_t far; /* of slot nr_near */
+	uint32_t nr_near; /* slots near the header */
 	uint32_t capacity; /* slots */
-	uint32_t size;	   /* bytes per slot */
+	uint32_t size; /* bytes per slot */
 	uint32_t pad;
 };
 
 struct world_table {
 	struct table_layout layout;
-	uint32_t populated;  /* slots whose memory is there */
+	uint32_t populated; /* slots whose memory is there */
 	uint32_t high_water; /* slots ever used: scans end here */
-	uint32_t hint;	     /* a slot at or below the lowest free one, most of the time */
+	uint32_t hint; /* a slot at or below the lowest free one, most of the time */
 	uint32_t pad;
 };
 
@@ -104,7 +104,7 @@ enum {
 	WORLD_MQUEUES_NEAR = 32,
 	WORLD_UCOUNTS_SIZE = 384,
 	WORLD_UCOUNTS = 4096,
-	WORLD_UCOUNTS_NEAR = 32,
+	WORLD_RECORDS_NEAR = 32,
 	WORLD_UCOUNTS_HASH = 8192,
 	WORLD_PAGES = 4096,
 	WORLD_REFUSAL_SIZE = 128,
@@ -126,19 +126,19 @@ enum world_table_id {
 };
 
 enum world_state {
-	WORLD_BORN,	/* the launcher is filling it in */
+	WORLD_BORN, /* the launcher is filling it in */
 	WORLD_RUNNING,
-	WORLD_ENDING,	/* being taken down; nobody attaches any more */
+	WORLD_ENDING, /* being taken down; nobody attaches any more */
 };
 
 /* What the model and the host did not agree on, and what it could not see. Monotonic. */
 struct world_counts {
-	atomic64_t uncovered;	    /* programs that could not be entered */
-	atomic64_t adopted;	    /* tasks found running without a slot */
+	atomic64_t uncovered; /* programs that could not be entered */
+	atomic64_t adopted; /* tasks found running without a slot */
 	atomic64_t host_collisions; /* calls that the model allowed and the host refused */
-	atomic64_t mq_clamped;	    /* queues made with smaller attributes than the model's */
-	atomic64_t recoveries;	    /* counters recomputed after a death inside an update */
-	atomic64_t reaped_dead;	    /* tasks found gone and released by somebody else's look */
+	atomic64_t mq_clamped; /* queues made with smaller attributes than the model's */
+	atomic64_t recoveries; /* counters recomputed after a death inside an update */
+	atomic64_t reaped_dead; /* tasks found gone and released by somebody else's look */
 };
 
 /* A program that exec_kind() has found fit to be entered, until its file changes. */
@@ -157,7 +157,7 @@ struct world_header {
 	uint32_t abi;
 	uint32_t header_size;
 	uint64_t size; /* of the file, bytes */
-	uint64_t id;   /* random: tells a world from a later one of the same name */
+	uint64_t id; /* random: tells a world from a later one of the same name */
 	uint32_t state;
 	uint32_t uid; /* real uid of the launcher */
 	int32_t launcher_pid;
@@ -168,9 +168,9 @@ struct world_header {
 	struct world_table table[NR_TABLES];
 	struct world_counts counts;
 	struct world_lock mq_lock;
-	uint64_t mq_serial;	/* last number given to a queue */
-	uint64_t mq_dev;	/* st_dev of the host's mqueue file system; 0 = not seen yet */
-	uint32_t mq_unlinked;	/* queues without a name that somebody may still hold; a hint */
+	uint64_t mq_serial; /* last number given to a queue */
+	uint64_t mq_dev; /* st_dev of the host's mqueue file system; 0 = not seen yet */
+	uint32_t mq_unlinked; /* queues without a name that somebody may still hold; a hint */
 	uint32_t refusals_lost; /* distinct refusals that found the table full */
 	int64_t host_mq_msg_max;
 	int64_t host_mq_msgsize_max;
@@ -188,10 +188,60 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
  * mapping below the ones that are there, so what every process touches shares page tables with its
  * libraries. A page table of its own costs more than all the rest of the attachment.
  */
-#define WORLD_SIZE (48ull << 20)
-#define WORLD_HEADER_OFFSET (WORLD_SIZE - 4096)
+#define WORLD_PAGE          4096ull
+#define WORLD_SIZE          (48ull << 20)
+#define WORLD_HEADER_OFFSET (WORLD_SIZE - WORLD_PAGE)
 
-extern const struct table_layout world_layout[NR_TABLES];
+#define world_page_up(n) (((n) + WORLD_PAGE - 1) & ~(WORLD_PAGE - 1))
+
+/* A table of @n slots of @size bytes, the first @near of them near the header. */
+#define WORLD_FAR_BYTES(size, n, near) world_page_up((uint64_t)(size) * ((n) - (near)))
+#define WORLD_NEAR_BYTES(size, near)   world_page_up((uint64_t)(size) * (near))
+
+/* From the start of the file upwards. */
+#define WORLD_TASK_FAR 0
+#define WORLD_MM_FAR \
+	(WORLD_TASK_FAR + WORLD_FAR_BYTES(WORLD_TASK_SIZE, WORLD_TASKS, WORLD_TASKS_NEAR))
+#define WORLD_MQUEUE_FAR (WORLD_MM_FAR + WORLD_FAR_BYTES(WORLD_MM_SIZE, WORLD_MMS, WORLD_MMS_NEAR))
+#define WORLD_UCOUNTS_FAR \
+	(WORLD_MQUEUE_FAR + WORLD_FAR_BYTES(WORLD_MQUEUE_SIZE, WORLD_MQUEUES, WORLD_MQUEUES_NEAR))
+#define WORLD_DESC_FAR \
+	(WORLD_UCOUNTS_FAR + WORLD_FAR_BYTES(WORLD_UCOUNTS_SIZE, WORLD_UCOUNTS, WORLD_RECORDS_NEAR))
+#define WORLD_PAGE_FAR (WORLD_DESC_FAR + WORLD_FAR_BYTES(sizeof(uint64_t), WORLD_PAGES, 0))
+#define WORLD_FAR_END  (WORLD_PAGE_FAR + WORLD_PAGE * WORLD_PAGES)
+
+/* From the header downwards, what every process touches first. */
+#define WORLD_TASK_NEAR (WORLD_HEADER_OFFSET - WORLD_NEAR_BYTES(WORLD_TASK_SIZE, WORLD_TASKS_NEAR))
+#define WORLD_MM_NEAR   (WORLD_TASK_NEAR - WORLD_NEAR_BYTES(WORLD_MM_SIZE, WORLD_MMS_NEAR))
+#define WORLD_UCOUNTS_NEAR \
+	(WORLD_MM_NEAR - WORLD_NEAR_BYTES(WORLD_UCOUNTS_SIZE, WORLD_RECORDS_NEAR))
+#define WORLD_HASH_NEAR \
+	(WORLD_UCOUNTS_NEAR - WORLD_NEAR_BYTES(sizeof(uint32_t), WORLD_UCOUNTS_HASH))
+#define WORLD_PID_NEAR    (WORLD_HASH_NEAR - WORLD_NEAR_BYTES(sizeof(uint32_t), WORLD_PIDS))
+#define WORLD_MQUEUE_NEAR (WORLD_PID_NEAR - WORLD_NEAR_BYTES(WORLD_MQUEUE_SIZE, WORLD_MQUEUES_NEAR))
+#define WORLD_REFUSAL_NEAR \
+	(WORLD_MQUEUE_NEAR - WORLD_NEAR_BYTES(WORLD_REFUSAL_SIZE, WORLD_REFUSALS))
+
+/*
+ * In the header, so that a table named by a constant costs no look-up: the table itself would lie
+ * on a page that a new process has not touched yet.
+ */
+static const struct table_layout world_layout[NR_TABLES] __attribute__((unused)) = {
+	[TABLE_TASK] = { WORLD_TASK_NEAR, WORLD_TASK_FAR, WORLD_TASKS_NEAR, WORLD_TASKS,
+			 WORLD_TASK_SIZE, 0 },
+	[TABLE_MM] = { WORLD_MM_NEAR, WORLD_MM_FAR, WORLD_MMS_NEAR, WORLD_MMS, WORLD_MM_SIZE, 0 },
+	[TABLE_MQUEUE] = { WORLD_MQUEUE_NEAR, WORLD_MQUEUE_FAR, WORLD_MQUEUES_NEAR, WORLD_MQUEUES,
+			   WORLD_MQUEUE_SIZE, 0 },
+	[TABLE_UCOUNTS] = { WORLD_UCOUNTS_NEAR, WORLD_UCOUNTS_FAR, WORLD_RECORDS_NEAR,
+			    WORLD_UCOUNTS, WORLD_UCOUNTS_SIZE, 0 },
+	[TABLE_UCOUNTS_HASH] = { WORLD_HASH_NEAR, 0, WORLD_UCOUNTS_HASH, WORLD_UCOUNTS_HASH,
+				 sizeof(uint32_t), 0 },
+	[TABLE_PAGE_DESC] = { 0, WORLD_DESC_FAR, 0, WORLD_PAGES, sizeof(uint64_t), 0 },
+	[TABLE_PAGE] = { 0, WORLD_PAGE_FAR, 0, WORLD_PAGES, WORLD_PAGE, 0 },
+	[TABLE_REFUSAL] = { WORLD_REFUSAL_NEAR, 0, WORLD_REFUSALS, WORLD_REFUSALS,
+			    WORLD_REFUSAL_SIZE, 0 },
+	[TABLE_PID] = { WORLD_PID_NEAR, 0, WORLD_PIDS, WORLD_PIDS, sizeof(uint32_t), 0 },
+};
 
 /* Mapped world of this process; NULL = none. Set once by world_map() or world_create(). */
 extern struct world_header *world;

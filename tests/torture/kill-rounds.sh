@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Two hundred rounds of each kind of kill.
-# test: timeout 3000
+# 200 rounds of each way to be killed.
 ROUNDS=${ROUNDS:-200} exec bash "$(dirname "$0")/../preload/kill-rounds.sh"
