@@ -33,10 +33,10 @@ kp_warnings := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -
 kp_cppflags := -D_GNU_SOURCE -Iinclude -I.
 kp_cflags := -std=gnu11 $(kp_warnings) -fvisibility=hidden
 # (The last keeps loops of emu/lib/text.h from being made calls of strlen().)
-kp_pic := -fPIC -ftls-model=initial-exec -fno-tree-loop-distribute-patterns
+kp_pic := -fPIC -ftls-model=initial-exec -ffunction-sections -fno-tree-loop-distribute-patterns
 # Two segments instead of four, and no page that is written and then protected: every segment of the
 # library is mapped, faulted in and unmapped again by every program that starts.
-kp_preload_ldflags := -shared -Wl,-z,now -Wl,-z,defs -Wl,-Bsymbolic \
+kp_preload_ldflags := -shared -nostartfiles -Wl,-z,now -Wl,-z,defs -Wl,-Bsymbolic \
 	-Wl,-z,noseparate-code -Wl,-z,norelro
 
 compile = $(CC) $(kp_cppflags) $(CPPFLAGS) $(kp_cflags) $(CFLAGS) $(WERROR) $(VARIANT) -MMD -MP
@@ -108,7 +108,7 @@ $(1): force
 	@printf '%s\n' '$$(subst ','\'',$(2))' | cmp -s - $$@ || \
 		printf '%s\n' '$$(subst ','\'',$(2))' >$$@
 endef
-$(eval $(call stamp,$(BUILD)/flags,$(compile) | $(link) | $(LDLIBS)))
+$(eval $(call stamp,$(BUILD)/flags,$(compile) | $(link) | $(kp_pic) | $(kp_preload_ldflags) | $(LDLIBS)))
 $(eval $(call stamp,$(BUILD)/objects,$(model_obj) | $(preload_obj) | $(cmd_obj) | $(unit_obj)))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | find-deps
@@ -140,9 +140,10 @@ $(BUILD)/preload.map: preload/names.def Makefile
 		sed -nE 's/^(SYS|FUN|HAND|ALIAS)\([[:space:]]*([A-Za-z0-9_]+)[[:space:]]*[,)].*/\t\2;/p' $< | \
 		LC_ALL=C sort -u; echo 'local: *; };'; } >$@
 
-$(preload): $(preload_obj) $(library) $(BUILD)/preload.map $(BUILD)/objects
+$(preload): preload/process.ld $(preload_obj) $(library) $(BUILD)/preload.map $(BUILD)/objects
 	$(call say,LD,$@)
-	$(Q)$(link) $(kp_preload_ldflags) -Wl,--version-script=$(BUILD)/preload.map \
+	$(Q)$(link) $(kp_preload_ldflags) -Wl,-T,preload/process.ld \
+		-Wl,--version-script=$(BUILD)/preload.map \
 		-o $@ $(preload_obj) $(library)
 
 # Programs of one source file. One whose name ends in -static is linked statically.

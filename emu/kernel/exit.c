@@ -378,17 +378,30 @@ static bool new_mm(struct task_struct *t)
 	return true;
 }
 
-struct task_struct *begin_new_exec(struct task_struct *t)
+/*
+ * By their group: a thread that had not come to run has no number yet. Threads share the address
+ * space, and whoever never shared his needs no look at all the tasks.
+ */
+static void release_other_threads(struct task_struct *self)
 {
-	struct task_struct *self = take_leader_place(t), *other;
+	struct mm_struct *mm = task_mm(self);
+	struct task_struct *other;
 	uint32_t group = task_ref(self);
 
-	current = self;
-	/* By their group: a thread that had not come to run has no number yet. */
+	if (mm && !(READ_ONCE(mm->flags) & MM_SHARED))
+		return;
 	for_each_task(i, other)
 		if (other != self && READ_ONCE(other->group_leader) == group &&
 		    slot_state(READ_ONCE(other->slot)) != SLOT_FREE)
 			release_task(other);
+}
+
+struct task_struct *begin_new_exec(struct task_struct *t)
+{
+	struct task_struct *self = take_leader_place(t);
+
+	current = self;
+	release_other_threads(self);
 	if (!new_mm(self))
 		return NULL;
 	fetch_andnot(&self->flags, (uint32_t)PF_FORKNOEXEC);

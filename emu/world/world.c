@@ -23,7 +23,7 @@
 
 struct world_header *world;
 
-static_assert(WORLD_FAR_END <= WORLD_REFUSAL_NEAR, "the file holds all tables");
+static_assert(WORLD_FAR_END <= WORLD_NEAR_START, "the file holds all tables");
 
 /* Addressed by a key instead of being allocated: all of their slots are in use from the start. */
 static bool is_index_table(int id)
@@ -183,7 +183,7 @@ static int format(const char *name, unsigned int uid)
 {
 	struct world_header *h = world;
 
-	if (populate(WORLD_REFUSAL_NEAR, WORLD_SIZE))
+	if (populate(WORLD_NEAR_START, WORLD_SIZE))
 		return -ENOMEM;
 	h->abi = WORLD_ABI;
 	h->header_size = sizeof(*h);

@@ -23,7 +23,7 @@
  * that a full /dev/shm is -ENOMEM at the allocation and never SIGBUS at the store.
  */
 #define WORLD_MAGIC    0x646c72776d65706bull /* "kpemwrld" */
-#define WORLD_ABI      1
+#define WORLD_ABI      2
 #define WORLD_DIR      "/dev/shm"
 #define WORLD_PREFIX   "kpemu."
 #define WORLD_NAME_MAX 48 /* longest --world NAME, bytes without the terminating 0 */
@@ -72,7 +72,7 @@ static inline uint64_t slot_word(unsigned int state, uint32_t gen, uint32_t owne
  * every table lie near the header, at the end of the file, and the others far from it.
  */
 struct table_layout {
-	uint64_t near; /* offset in the file of slot 0, page aligned */
+	uint64_t near; /* offset of the end of slot 0, page aligned: slot 1 lies below it */
 	uint64_t far; /* of slot nr_near */
 	uint32_t nr_near; /* slots near the header */
 	uint32_t capacity; /* slots */
@@ -210,17 +210,22 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
 #define WORLD_PAGE_FAR (WORLD_DESC_FAR + WORLD_FAR_BYTES(sizeof(uint64_t), WORLD_PAGES, 0))
 #define WORLD_FAR_END  (WORLD_PAGE_FAR + WORLD_PAGE * WORLD_PAGES)
 
-/* From the header downwards, what every process touches first. */
-#define WORLD_TASK_NEAR (WORLD_HEADER_OFFSET - WORLD_NEAR_BYTES(WORLD_TASK_SIZE, WORLD_TASKS_NEAR))
-#define WORLD_MM_NEAR   (WORLD_TASK_NEAR - WORLD_NEAR_BYTES(WORLD_MM_SIZE, WORLD_MMS_NEAR))
+/*
+ * From the header downwards, what every process touches first; slot 0 of each table at its upper
+ * end. The kernel faults pages in by groups: the usual process touches one group.
+ */
+#define WORLD_MM_NEAR   WORLD_HEADER_OFFSET
+#define WORLD_TASK_NEAR (WORLD_MM_NEAR - WORLD_NEAR_BYTES(WORLD_MM_SIZE, WORLD_MMS_NEAR))
 #define WORLD_UCOUNTS_NEAR \
-	(WORLD_MM_NEAR - WORLD_NEAR_BYTES(WORLD_UCOUNTS_SIZE, WORLD_RECORDS_NEAR))
+	(WORLD_TASK_NEAR - WORLD_NEAR_BYTES(WORLD_TASK_SIZE, WORLD_TASKS_NEAR))
 #define WORLD_HASH_NEAR \
-	(WORLD_UCOUNTS_NEAR - WORLD_NEAR_BYTES(sizeof(uint32_t), WORLD_UCOUNTS_HASH))
-#define WORLD_PID_NEAR    (WORLD_HASH_NEAR - WORLD_NEAR_BYTES(sizeof(uint32_t), WORLD_PIDS))
-#define WORLD_MQUEUE_NEAR (WORLD_PID_NEAR - WORLD_NEAR_BYTES(WORLD_MQUEUE_SIZE, WORLD_MQUEUES_NEAR))
+	(WORLD_UCOUNTS_NEAR - WORLD_NEAR_BYTES(WORLD_UCOUNTS_SIZE, WORLD_RECORDS_NEAR))
+#define WORLD_PID_NEAR (WORLD_HASH_NEAR - WORLD_NEAR_BYTES(sizeof(uint32_t), WORLD_UCOUNTS_HASH))
+#define WORLD_MQUEUE_NEAR  (WORLD_PID_NEAR - WORLD_NEAR_BYTES(sizeof(uint32_t), WORLD_PIDS))
 #define WORLD_REFUSAL_NEAR \
-	(WORLD_MQUEUE_NEAR - WORLD_NEAR_BYTES(WORLD_REFUSAL_SIZE, WORLD_REFUSALS))
+	(WORLD_MQUEUE_NEAR - WORLD_NEAR_BYTES(WORLD_MQUEUE_SIZE, WORLD_MQUEUES_NEAR))
+#define WORLD_NEAR_START \
+	(WORLD_REFUSAL_NEAR - WORLD_NEAR_BYTES(WORLD_REFUSAL_SIZE, WORLD_REFUSALS))
 
 /*
  * In the header, so that a table named by a constant costs no look-up: the table itself would lie
@@ -273,7 +278,7 @@ static inline void *table_slot(enum world_table_id id, uint32_t idx)
 	if (idx >= table_high_water(id))
 		return NULL;
 	if (idx < l->nr_near)
-		return world_at(l->near + (uint64_t)idx * l->size);
+		return world_at(l->near - (uint64_t)(idx + 1) * l->size);
 	return world_at(l->far + (uint64_t)(idx - l->nr_near) * l->size);
 }
 
@@ -282,8 +287,8 @@ static inline uint32_t table_index(enum world_table_id id, const void *slot)
 	const struct table_layout *l = &world_layout[id];
 	uint64_t offset = WORLD_HEADER_OFFSET + ((const char *)slot - (char *)world);
 
-	if (offset >= l->near && offset < l->near + (uint64_t)l->nr_near * l->size)
-		return (offset - l->near) / l->size;
+	if (offset < l->near && offset >= l->near - (uint64_t)l->nr_near * l->size)
+		return (l->near - offset) / l->size - 1;
 	return l->nr_near + (offset - l->far) / l->size;
 }
 

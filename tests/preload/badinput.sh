@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Whatever cannot be: one line on standard error, the right exit status, and nothing left behind.
+# FUZZ_ROUNDS: how many damaged worlds are looked at.
 # test: timeout 240
 . "$(dirname "$0")/lib.sh"
 private_shm
@@ -257,12 +258,12 @@ try "$KPEMU" gc
 is left/gc "0 removed world $bad_world" "$status $out"
 
 # Nothing of what is in it is believed: no command crashes or runs for ever.
-"$PYTHON" - "$KPEMU" "$TMPDIR/world" "$copy" "$bad_world" >"$TMPDIR/fuzz" <<'END'
+"$PYTHON" - "$KPEMU" "$TMPDIR/world" "$copy" "$bad_world" "${FUZZ_ROUNDS:-10}" >"$TMPDIR/fuzz" <<'END'
 import os, random, shutil, subprocess, sys
-kpemu, world, copy, name = sys.argv[1:]
+kpemu, world, copy, name, rounds = sys.argv[1:]
 random.seed(1)
 wrong = 0
-for round in range(25):
+for round in range(int(rounds)):
     subprocess.run(["cp", "--sparse=always", world, copy], check=True)
     fd = os.open(copy, os.O_RDWR)
     size, at, data = os.fstat(fd).st_size, 0, []

@@ -34,5 +34,25 @@ for case in $("$tests/concurrency" --list); do
 			cases "native/$case" native "$limits" "$tests/concurrency" "$case" "$times" ;;
 	esac
 done
+# Whoever looks in meanwhile sees a world that agrees with itself, and leaves nothing in it.
+start "concurrency-$$" --quiet --uid 1000 "${options[@]}" -- \
+	sh -c "echo begun; $tests/storm $((3000 * times)); echo over; read wait; exit 0"
+said '^begun' || fail watched "$line"
+looks=0
+wrong=
+until grep -q '^over' "$TMPDIR/$world.out" || [ -n "$wrong" ]; do
+	for command in stat "stat --json" ps "ps -T --json" check; do
+		# shellcheck disable=SC2086 # words
+		"$KPEMU" $command --world "$world" >"$TMPDIR/look" 2>&1 ||
+			wrong="$wrong$command: $(cat "$TMPDIR/look") "
+		looks=$((looks + 1))
+	done
+done
+is watched "" "$wrong"
+like watched_often "[1-9][0-9]+" "$looks"
+until_true 5 eval '[ "$(use_of 1000 nproc)" = 1 ]'
+is watched/tasks 1 "$(use_of 1000 nproc)"
+stop
+
 [ -z "$native_why" ] || skip native "$native_why"
 finish

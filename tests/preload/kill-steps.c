@@ -211,6 +211,23 @@ static int do_exec_in_a_thread(void)
 	return do_exec();
 }
 
+static int do_vfork_exec(void)
+{
+	char n[32];
+	pid_t pid;
+
+	arm(0);
+	snprintf(n, sizeof(n), "%ld", kill_step);
+	setenv("KPEMU_KILL_AT", n, 1);
+	pid = vfork();
+	if (!pid) {
+		execl(self, self, "--nothing", NULL);
+		_exit(FAILED);
+	}
+	must(pid > 0);
+	return status_of(pid);
+}
+
 static void set_zombie(void)
 {
 	prepared_child = zombie_child();
@@ -468,6 +485,8 @@ static const struct operation {
 	{ "system", set_nothing, do_system, false },
 	{ "exec", set_nothing, do_exec, false },
 	{ "exec_with_threads", set_two_threads, do_exec_in_a_thread, false },
+	{ "exec_with_locked_memory", set_locked, do_exec, false },
+	{ "vfork_exec", set_nothing, do_vfork_exec, false },
 	{ "wait", set_zombie, do_wait, false },
 	{ "exit", set_nothing, do_exit, false },
 	{ "exit_with_threads", set_two_threads, do_exit, false },

@@ -569,6 +569,99 @@ static void fork_of_a_threaded_process(void)
 	check_left("left", 1);
 }
 
+/* --- cancelled, without descriptors, at the end --- */
+
+static void *waits_for_ever(void *pid)
+{
+	waitpid((long)pid, NULL, 0);
+	return NULL;
+}
+
+static void cancelled_wait(void)
+{
+	long pid = hold_child();
+	pthread_t thread;
+	void *ret;
+
+	pthread_create(&thread, NULL, waits_for_ever, (void *)pid);
+	pause_ms(50);
+	pthread_cancel(thread);
+	pthread_join(thread, &ret);
+	check_eq("cancelled", true, ret == PTHREAD_CANCELED);
+	check_left_soon("child_counts", 1);
+	kill_child(pid);
+	check_left("reaped", 0);
+}
+
+static void *system_for_ever(void *arg)
+{
+	system("exec sleep 60");
+	return arg;
+}
+
+/* The shell is killed and reaped, and the signals are as they were. */
+static void cancelled_system(void)
+{
+	struct sigaction sa;
+	pthread_t thread;
+	void *ret;
+
+	pthread_create(&thread, NULL, system_for_ever, NULL);
+	until(forks_left() == all - 2);
+	pause_ms(50);
+	pthread_cancel(thread);
+	pthread_join(thread, &ret);
+	check_eq("cancelled", true, ret == PTHREAD_CANCELED);
+	sigaction(SIGINT, NULL, &sa);
+	check_eq("interrupt", true, sa.sa_handler == SIG_DFL);
+	check_left_soon("left", 0);
+	check_err("no_child", ECHILD, err_of(wait(NULL)));
+}
+
+static void with_no_descriptor_left(void)
+{
+	pid_t pid = zombie_child();
+	int n = dup(0);
+
+	close(n);
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ n, n });
+	check_left("zombie", 1);
+	waitpid(pid, NULL, 0);
+	check_left("reaped", 0);
+	pid = hold_child();
+	kill(pid, SIGKILL);
+	until(waitpid(pid, NULL, WNOHANG));
+	check_left("left", 0);
+}
+
+static struct line at_exit_says;
+
+static void fork_at_exit(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	line_say(&at_exit_says, pid > 0 && waitpid(pid, NULL, 0) == pid);
+	line_say(&at_exit_says, forks_left());
+}
+
+static void forks_at_the_end(void)
+{
+	pid_t pid;
+
+	at_exit_says = line_open();
+	pid = fork();
+	if (!pid) {
+		atexit(fork_at_exit);
+		exit(0);
+	}
+	check_eq("fork", 1, line_hear(&at_exit_says));
+	check_eq("left_there", all - 1, line_hear(&at_exit_says));
+	waitpid(pid, NULL, 0);
+	check_left("left", 0);
+}
+
 /* --- refusals and repetitions --- */
 
 static void *never(void *arg)
@@ -699,6 +792,10 @@ static const struct test_case test[] = {
 	{ "threads_of_a_killed_process", threads_of_a_killed_process },
 	{ "leader_gone_counts", leader_gone_counts },
 	{ "fork_of_a_threaded_process", fork_of_a_threaded_process },
+	{ "cancelled_wait", cancelled_wait },
+	{ "cancelled_system", cancelled_system },
+	{ "with_no_descriptor_left", with_no_descriptor_left },
+	{ "forks_at_the_end", forks_at_the_end },
 	{ "refused_forks_leak_nothing", refused_forks_leak_nothing },
 	{ "freed_unit_is_one", freed_unit_is_one },
 	{ "sequence_at_the_limit", sequence_at_the_limit },
