@@ -24,6 +24,7 @@ enum {
 	PF_PROC_READER = 1 << 3,  /* has opened an emulated /proc file: lseek and pread look closer */
 	PF_PIDNS = 1 << 4,	  /* in a pid namespace below the launcher's ... */
 	PF_PIDNS_INIT = 1 << 5,	  /* ... as its first: pid is the maker's number for it, not 1 */
+	PF_SIGNALFD = 1 << 6,	  /* may have a signalfd: read() looks closer */
 };
 
 /*
@@ -47,7 +48,13 @@ struct task_struct {
 	uint64_t moving;	      /* as updating: the counter that a charge is moved from */
 	struct rlim rlim[UCOUNT_RLIMIT_COUNTS]; /* the leader's are the process's */
 	struct cred cred;
-	uint8_t reserved[1024 - 96 - 64 - sizeof(struct cred)];
+	uint64_t sending; /* slot_ref() of the process it is sending a signal to; 0 = none */
+	uint64_t sig_used[2]; /* signals that may wait in each of its queues (enum sig_queue) */
+	uint64_t sig_ignored; /* the leader's is the process's: signals set to SIG_IGN */
+	uint64_t sig_blocked; /* true only while signal_mask_matters() */
+	uint32_t sig_gate; /* the leader's: slot_ref() of the task that nobody may disturb by sending */
+	uint32_t nr_timers; /* the leader's: a process with 0 has none; else it may have */
+	uint8_t reserved[1024 - 96 - 64 - sizeof(struct cred) - 48];
 };
 static_assert(sizeof(struct task_struct) == WORLD_TASK_SIZE, "ABI");
 

@@ -23,7 +23,7 @@
  * that a full /dev/shm is -ENOMEM at the allocation and never SIGBUS at the store.
  */
 #define WORLD_MAGIC    0x646c72776d65706bull /* "kpemwrld" */
-#define WORLD_ABI      2
+#define WORLD_ABI      3
 #define WORLD_DIR      "/dev/shm"
 #define WORLD_PREFIX   "kpemu."
 #define WORLD_NAME_MAX 48 /* longest --world NAME, bytes without the terminating 0 */
@@ -110,6 +110,10 @@ enum {
 	WORLD_REFUSAL_SIZE = 128,
 	WORLD_REFUSALS = 256,
 	WORLD_PIDS = 16384,
+	WORLD_SIGPENDING_SIZE = 1152, /* one for each task */
+	WORLD_TIMER_SIZE = 64,
+	WORLD_TIMERS = 65536,
+	WORLD_TIMERS_NEAR = 64,
 };
 
 enum world_table_id {
@@ -122,6 +126,8 @@ enum world_table_id {
 	TABLE_PAGE,
 	TABLE_REFUSAL,
 	TABLE_PID, /* hints: pid -> task index */
+	TABLE_SIGPENDING, /* what waits for the task of the same index */
+	TABLE_TIMER,
 	NR_TABLES,
 };
 
@@ -189,7 +195,7 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
  * libraries. A page table of its own costs more than all the rest of the attachment.
  */
 #define WORLD_PAGE          4096ull
-#define WORLD_SIZE          (48ull << 20)
+#define WORLD_SIZE          (72ull << 20)
 #define WORLD_HEADER_OFFSET (WORLD_SIZE - WORLD_PAGE)
 
 #define world_page_up(n) (((n) + WORLD_PAGE - 1) & ~(WORLD_PAGE - 1))
@@ -208,7 +214,12 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
 #define WORLD_DESC_FAR \
 	(WORLD_UCOUNTS_FAR + WORLD_FAR_BYTES(WORLD_UCOUNTS_SIZE, WORLD_UCOUNTS, WORLD_RECORDS_NEAR))
 #define WORLD_PAGE_FAR (WORLD_DESC_FAR + WORLD_FAR_BYTES(sizeof(uint64_t), WORLD_PAGES, 0))
-#define WORLD_FAR_END  (WORLD_PAGE_FAR + WORLD_PAGE * WORLD_PAGES)
+#define WORLD_SIGPENDING_FAR (WORLD_PAGE_FAR + WORLD_PAGE * WORLD_PAGES)
+#define WORLD_TIMER_FAR                                                                            \
+	(WORLD_SIGPENDING_FAR +                                                                    \
+	 WORLD_FAR_BYTES(WORLD_SIGPENDING_SIZE, WORLD_TASKS, WORLD_TASKS_NEAR))
+#define WORLD_FAR_END                                                                              \
+	(WORLD_TIMER_FAR + WORLD_FAR_BYTES(WORLD_TIMER_SIZE, WORLD_TIMERS, WORLD_TIMERS_NEAR))
 
 /*
  * From the header downwards, what every process touches first; slot 0 of each table at its upper
@@ -224,8 +235,12 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
 #define WORLD_MQUEUE_NEAR  (WORLD_PID_NEAR - WORLD_NEAR_BYTES(sizeof(uint32_t), WORLD_PIDS))
 #define WORLD_REFUSAL_NEAR \
 	(WORLD_MQUEUE_NEAR - WORLD_NEAR_BYTES(WORLD_MQUEUE_SIZE, WORLD_MQUEUES_NEAR))
-#define WORLD_NEAR_START \
+#define WORLD_SIGPENDING_NEAR \
 	(WORLD_REFUSAL_NEAR - WORLD_NEAR_BYTES(WORLD_REFUSAL_SIZE, WORLD_REFUSALS))
+#define WORLD_TIMER_NEAR \
+	(WORLD_SIGPENDING_NEAR - WORLD_NEAR_BYTES(WORLD_SIGPENDING_SIZE, WORLD_TASKS_NEAR))
+#define WORLD_NEAR_START \
+	(WORLD_TIMER_NEAR - WORLD_NEAR_BYTES(WORLD_TIMER_SIZE, WORLD_TIMERS_NEAR))
 
 /*
  * In the header, so that a table named by a constant costs no look-up: the table itself would lie
@@ -246,6 +261,10 @@ static const struct table_layout world_layout[NR_TABLES] __attribute__((unused))
 	[TABLE_REFUSAL] = { WORLD_REFUSAL_NEAR, 0, WORLD_REFUSALS, WORLD_REFUSALS,
 			    WORLD_REFUSAL_SIZE, 0 },
 	[TABLE_PID] = { WORLD_PID_NEAR, 0, WORLD_PIDS, WORLD_PIDS, sizeof(uint32_t), 0 },
+	[TABLE_SIGPENDING] = { WORLD_SIGPENDING_NEAR, WORLD_SIGPENDING_FAR, WORLD_TASKS_NEAR,
+			       WORLD_TASKS, WORLD_SIGPENDING_SIZE, 0 },
+	[TABLE_TIMER] = { WORLD_TIMER_NEAR, WORLD_TIMER_FAR, WORLD_TIMERS_NEAR, WORLD_TIMERS,
+			  WORLD_TIMER_SIZE, 0 },
 };
 
 /* Mapped world of this process; NULL = none. Set once by world_map() or world_create(). */

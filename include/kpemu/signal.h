@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Pending signals: what waits, where, and which record each of them is charged to. */
+#ifndef KPEMU_SIGNAL_H
+#define KPEMU_SIGNAL_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <kpemu/refusal.h>
+#include <kpemu/sched.h>
+#include <kpemu/ucount.h>
+
+#define KPEMU_NSIG 64 /* highest signal number */
+#define KPEMU_RTMIN 32 /* the kernel's: below it a signal waits at most once in a queue */
+
+#define sigmask(sig) (1ull << ((sig) - 1))
+
+enum sig_queue {
+	PENDING_PRIVATE, /* task->pending: sent to a thread */
+	PENDING_SHARED, /* signal->shared_pending: sent to a process, kept in its leader's slot */
+	NR_SIG_QUEUES,
+};
+
+/*
+ * What waits in the two queues of a task. Slot n belongs to task n. A word of `pending` has
+ *
+ *   bits 0-23   entries charged and not yet seen to leave
+ *   bits 24-39  the record they are charged to, index + 1; 0 when there are none
+ *   bit 40      a signal without an entry waits (its siginfo was lost to the limit)
+ *   bit 41      an entry was found waiting that no call of ours had sent
+ *   bits 48-63  counts the changes
+ *
+ * When the task changes to another record while entries wait, these go to `older`: bits 0-23 and
+ * 24-39 as above, bits 40-46 the signal, bit 47 the queue; 0 = free. They are the first to leave.
+ */
+#define PENDING_OLDER 16
+struct sigpending_slot {
+	uint64_t pending[NR_SIG_QUEUES][KPEMU_NSIG]; /* [sig - 1] */
+	uint64_t older[PENDING_OLDER];
+};
+static_assert(sizeof(struct sigpending_slot) == WORLD_SIGPENDING_SIZE, "ABI");
+
+/* A POSIX timer: charged to whoever made it, whatever it notifies by. (kernel/ucounts.md 2.3) */
+struct k_itimer {
+	uint64_t slot;
+	uint32_t owner; /* slot_ref() of the leader of the process that made it */
+	uint32_t ucounts; /* index + 1 of the record that holds the charge; 0 = none */
+	int32_t signo; /* 0: it sends none (SIGEV_NONE, SIGEV_THREAD) */
+	int32_t tid; /* of SIGEV_THREAD_ID, else 0 */
+	uint64_t id; /* the timer_t */
+	uint64_t pad[4];
+};
+static_assert(sizeof(struct k_itimer) == WORLD_TIMER_SIZE, "ABI");
+
+#define for_each_timer(i, tmr)                                                                     \
+	for (uint32_t i = 0; ((tmr) = table_slot(TABLE_TIMER, i)); i++)
+
+/*
+ * All functions that change something: lock-free, async-signal-safe, and not to be interrupted by
+ * a handler that calls them for the same `current` (callers block or defer signals). `current`
+ * makes the change; it may be an observer.
+ */
+
+enum send_result {
+	SEND_QUEUED, /* charged: make the real call */
+	SEND_COALESCED, /* waits already: make the real call, nothing is charged */
+	SEND_IGNORED, /* will be dropped: make the real call, nothing is charged */
+	SEND_LOST, /* over the limit: send signal_lost_info() instead; nothing is charged */
+	SEND_MERGED, /* over the limit, and waits already: make no call, it is a success */
+	/* -EAGAIN: over the limit, @why filled; make no call */
+};
+
+/*
+ * send_signal - a signal is about to be sent (kernel/signal.c, __send_signal_locked()).
+ *
+ * @t is the target: the leader for PENDING_SHARED. @sig is 1 .. 64, @code the si_code that the
+ * receiver will see; @special says that the kernel itself sends. Charged to @t's record and judged
+ * by @t's limit; entries that left unseen are looked for before a refusal. Whatever it returns, the
+ * caller calls sent_signal() when the real call is over. (kernel/ucounts.md 2.1)
+ */
+int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool special,
+		struct refusal *why);
+
+/*
+ * sent_signal - the end of a send. @undo: send_signal() said SEND_QUEUED or SEND_LOST, and the real
+ * call failed.
+ */
+void sent_signal(struct task_struct *t, enum sig_queue q, int sig, int result, bool undo);
+
+/* signal_lost_info - what is really sent where only the fact of a signal may arrive. */
+void signal_lost_info(siginfo_t *info, int sig);
+
+/* check_kill_permission - may `current`'s process send @sig to @t? 0, -EINVAL, -EPERM. */
+int check_kill_permission(struct task_struct *t, int sig);
+
+/*
+ * signal_received - the calling task @t has got @info from the kernel, by whatever means: its
+ * entry, if it is one, is given back, and *@info becomes what the program must see.
+ * False: there is no such signal for the program; forget it.
+ */
+bool signal_received(struct task_struct *t, siginfo_t *info);
+
+/* sender_uid - the emulated uid for a siginfo with @pid and the real uid @uid in it. */
+uint32_t sender_uid(int pid, uint32_t uid);
+
+/*
+ * signal_reconcile - make @t's queues agree with what the kernel says waits in them: what has left
+ * unseen is given back, what is there unknown is charged. Exact for signals below KPEMU_RTMIN; of
+ * the others it sees whether any wait. Nothing happens while somebody is sending to @t's process.
+ */
+void signal_reconcile(struct task_struct *t);
+
+/* signal_reconcile_record - the same for all tasks that charge, or would charge, record @uc. */
+void signal_reconcile_record(struct ucounts *uc);
+
+/*
+ * Dispositions. The set of ignored signals is kept for the process (in its leader), and is exact;
+ * handlers are the program's own business.
+ *
+ * signal_ignore - before (@done false) and after (true) a sigaction that makes @sig ignored (@on)
+ * or not. Between the two calls nobody sends @sig's kind to the process, unless it is a signal
+ * below KPEMU_RTMIN. An ignored signal leaves all queues.
+ */
+void signal_ignore_begin(struct task_struct *leader, int sig);
+void signal_ignore_end(struct task_struct *leader, int sig, bool ignored, bool flush);
+
+/*
+ * Does the process ignore a real-time signal? Then a mask decides whether entries stay, and must be
+ * told: signal_mask_begin() before, signal_mask_end() after the real change, with the mask that is
+ * in force then. Both are nothing but the test in other processes.
+ */
+static inline bool signal_mask_matters(const struct task_struct *leader)
+{
+	return READ_ONCE(leader->sig_ignored) >> (KPEMU_RTMIN - 1);
+}
+void signal_mask_begin(struct task_struct *leader);
+void signal_mask_end(struct task_struct *t, struct task_struct *leader, uint64_t mask);
+
+/* signal_init - @t's ignored signals and mask as the kernel knows them now (the first task). */
+void signal_init(struct task_struct *t);
+
+/* signal_fork - what the new task @t takes over from @parent. (kernel/ucounts.md 2.2) */
+void signal_fork(struct task_struct *t, const struct task_struct *parent, bool thread);
+
+/* signal_exec - @to, the leader, goes on after an exec by thread @t of its process. */
+void signal_exec(struct task_struct *to, struct task_struct *t);
+
+/* signal_flush - everything that waits in @t's queues is given back: @t is gone. */
+void signal_flush(struct task_struct *t);
+
+/* signal_change_record - entries that wait keep their record when @t's becomes another. */
+void signal_change_record(struct task_struct *t);
+
+/* derive_sigpending - entries and timers that are charged to the record with index + 1 @record. */
+long derive_sigpending(uint32_t record);
+
+/*
+ * Timers (kernel/time/posix-timers.c).
+ *
+ * posix_timer_charge - a timer of `current`'s process, about to be made. NULL: *@err is -EAGAIN and
+ * @why filled (over the limit), or *@why is empty (the world is full).
+ */
+struct k_itimer *posix_timer_charge(int signo, int tid, int *err, struct refusal *why);
+
+/* posix_timer_made - the real timer_create() answered @id: from now on it can be found. */
+void posix_timer_made(struct k_itimer *tmr, uint64_t id);
+
+/* posix_timer_free - give it back: the real call failed, or it was deleted. */
+void posix_timer_free(struct k_itimer *tmr);
+
+/*
+ * posix_timer_deleted - after a successful timer_delete(). If its signal still waits, the charge
+ * stays with the signal until that leaves.
+ */
+void posix_timer_deleted(struct k_itimer *tmr);
+
+/* posix_timer_find - the timer @id of @leader's process; NULL. */
+struct k_itimer *posix_timer_find(const struct task_struct *leader, uint64_t id);
+
+/* exit_itimers - all timers of @leader's process go: exec, exit. */
+void exit_itimers(struct task_struct *leader);
+
+/* posix_timer_sends - does a timer of @leader's process send @sig (to thread @tid, if not 0)? */
+bool posix_timer_sends(const struct task_struct *leader, int sig);
+
+#endif
