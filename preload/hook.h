@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <mqueue.h>
+#include <poll.h>
+#include <setjmp.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <grp.h>
@@ -13,12 +15,16 @@
 #include <stdio.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/auxv.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <threads.h>
@@ -31,8 +37,6 @@
 #include "emu/lib/rawsys.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 /*
  * task_here - the calling thread's task. Attaches the process at its first call (a constructor of
@@ -44,6 +48,9 @@ static inline struct task_struct *task_here(void)
 {
 	return likely(current) ? current : attach();
 }
+
+/* Not in a header of libc's without fortification. */
+void __longjmp_chk(struct __jmp_buf_tag env[1], int val) __attribute__((noreturn));
 
 /* libc's own functions, where a raw system call cannot stand for them. Found at attachment. */
 #define X(name) extern __typeof__(name) *next_##name;
@@ -138,6 +145,15 @@ long hook_brk_sys(void *addr);
 int hook_open(const char *path, int oflag, mode_t mode);
 int hook_openat(int dirfd, const char *path, int oflag, mode_t mode);
 long hook_sys_open(const char *path, int oflag, mode_t mode);
+long hook_sys_tkill(pid_t tid, int sig);
+long hook_sys_rt_sigqueueinfo(pid_t pid, int sig, const void *info);
+long hook_sys_rt_tgsigqueueinfo(pid_t tgid, pid_t tid, int sig, const void *info);
+long hook_sys_rt_sigaction(int sig, const void *act, void *old, size_t size);
+long hook_sys_rt_sigprocmask(int how, const void *set, void *old, size_t size);
+long hook_sys_rt_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
+			      size_t size);
+long hook_sys_signalfd4(int fd, const sigset_t *mask, size_t size, int flags);
+long hook_sys_read(int fd, void *buf, size_t n);
 long hook_sys_openat(int dirfd, const char *path, int oflag, mode_t mode);
 
 #endif

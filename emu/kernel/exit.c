@@ -9,6 +9,7 @@
 #include <kpemu/mlock.h>
 #include <kpemu/mqueue.h>
 #include <kpemu/sched.h>
+#include <kpemu/signal.h>
 #include <kpemu/ucount.h>
 
 #include "emu/lib/rawsys.h"
@@ -214,6 +215,8 @@ void release_task(struct task_struct *t)
 		smp_store_release(&t->slot, slot_word(SLOT_LIVE, slot_gen(was), 0));
 		return;
 	}
+	exit_itimers(t);
+	signal_flush(t);
 	uncharge_nproc(t, me);
 	exit_mm(t, task_ref(me));
 	WRITE_ONCE(t->pid, 0);
@@ -401,6 +404,7 @@ struct task_struct *begin_new_exec(struct task_struct *t)
 	struct task_struct *self = take_leader_place(t);
 
 	current = self;
+	signal_exec(self, t);
 	release_other_threads(self);
 	if (!new_mm(self))
 		return NULL;

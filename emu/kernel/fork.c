@@ -7,6 +7,7 @@
 
 #include <kpemu/mlock.h>
 #include <kpemu/sched.h>
+#include <kpemu/signal.h>
 #include <kpemu/ucount.h>
 
 #include "emu/lib/rawsys.h"
@@ -64,9 +65,15 @@ static struct task_struct *alloc_task(void)
 		t = table_alloc(TABLE_TASK, owner);
 	if (!t)
 		return NULL;
+	if (table_reserve(TABLE_SIGPENDING, table_index(TABLE_TASK, t) + 1)) {
+		table_free(TABLE_TASK, t);
+		return NULL;
+	}
 	t->alloc_ns = boottime_ns();
 	t->born_ns = UINT64_MAX;
 	t->flags = 0;
+	t->sending = t->sig_ignored = t->sig_blocked = 0;
+	t->sig_gate = t->nr_timers = 0;
 	return t;
 }
 
@@ -175,8 +182,9 @@ struct task_struct *copy_process(struct task_struct *parent, uint64_t clone_flag
 	if (!t)
 		return NULL;
 	t->cred = parent->cred;
-	t->flags = (parent->flags & (PF_NPROC_EXCEEDED | PF_PIDNS | PF_PROC_READER)) | PF_FORKNOEXEC;
+	t->flags = (parent->flags & (PF_NPROC_EXCEEDED | PF_PIDNS | PF_PROC_READER | PF_SIGNALFD)) | PF_FORKNOEXEC;
 	copy_thread_group(t, parent, clone_flags);
+	signal_fork(t, parent, clone_flags & CLONE_THREAD);
 	if (!copy_mm(t, parent, clone_flags)) {
 		release_task(t);
 		return NULL;
@@ -256,7 +264,7 @@ static bool adopt_from(struct task_struct *t, struct task_struct *parent)
 		cred_init(&t->cred, OVERFLOW_ID, OVERFLOW_ID);
 		return give_mm(t);
 	}
-	t->flags |= parent->flags & (PF_PIDNS | PF_PROC_READER);
+	t->flags |= parent->flags & (PF_PIDNS | PF_PROC_READER | PF_SIGNALFD);
 	t->cred = parent->cred;
 	copy_thread_group(t, parent, leader ? CLONE_THREAD : 0);
 	return copy_mm(t, parent, leader ? CLONE_VM : 0);
@@ -273,6 +281,7 @@ struct task_struct *task_adopt(struct task_struct *parent, int pid, int tgid)
 		release_task(t);
 		return NULL;
 	}
+	signal_init(t);
 	smp_store_release(&t->slot, slot_word(SLOT_LIVE, slot_gen(t->slot), 0));
 	WRITE_ONCE(*pid_hint(pid), table_index(TABLE_TASK, t));
 	atomic64_inc(&world->counts.adopted);
@@ -291,6 +300,10 @@ struct task_struct *task_first(const struct cred *cred,
 	t->parent = 0;
 	t->group_leader = task_ref(t);
 	memcpy(t->rlim, rlim, sizeof(t->rlim));
+	if (current) {
+		signal_init(current);
+		signal_fork(t, current, false);
+	}
 	if (!give_mm(t) || charge_or_reap(t, NULL, &why)) {
 		release_task(t);
 		return NULL;

@@ -1,3 +1,893 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Pending signals: sending, leaving, and agreeing with the kernel about what waits. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/capability.h>
+
 #include <kpemu/signal.h>
+
+#include "emu/lib/rawsys.h"
+
+#define SIGPENDING  UCOUNT_RLIMIT_SIGPENDING
+#define GATE_YIELDS 2000 /* how long anybody waits for senders before going on without them */
+#define LOST_MAGIC  0x6b706c73 /* si_errno of a signal whose siginfo was lost */
+
+#define WORD_COUNT   0xffffffull
+#define WORD_LOST    (1ull << 40)
+#define WORD_FOUND   (1ull << 41)
+#define WORD_OLDER   (1ull << 42)
+#define WORD_FLAGS   (WORD_LOST | WORD_FOUND | WORD_OLDER)
+#define WORD_CHANGES 48
+
+static uint32_t word_count(uint64_t w)
+{
+	return w & WORD_COUNT;
+}
+
+static uint32_t word_record(uint64_t w)
+{
+	return w >> 24 & 0xffff;
+}
+
+/* What follows @w: @n entries of @record and these flags. */
+static uint64_t word_next(uint64_t w, uint32_t n, uint32_t record, uint64_t flags)
+{
+	uint64_t changes = (w >> WORD_CHANGES) + 1;
+
+	return changes << WORD_CHANGES | flags | (n ? (uint64_t)record << 24 | n : 0);
+}
+
+static uint64_t older_key(enum sig_queue q, int sig)
+{
+	return (uint64_t)q << 47 | (uint64_t)sig << 40;
+}
+
+#define OLDER_KEY (0xffull << 40)
+
+static struct sigpending_slot *pending_of(const struct task_struct *t)
+{
+	return table_slot(TABLE_SIGPENDING, table_index(TABLE_TASK, t));
+}
+
+static uint64_t *pending_word(const struct task_struct *t, enum sig_queue q, int sig)
+{
+	return &pending_of(t)->pending[q][sig - 1];
+}
+
+static struct ucounts *record_of(uint32_t record)
+{
+	return record ? table_slot(TABLE_UCOUNTS, record - 1) : NULL;
+}
+
+static void mark_used(struct task_struct *t, enum sig_queue q, int sig)
+{
+	if (!(READ_ONCE(t->sig_used[q]) & sig_bit(sig)))
+		fetch_or(&t->sig_used[q], sig_bit(sig));
+}
+
+/* --- senders, and who must not be disturbed by them --- */
+
+static bool somebody_sends_to(uint32_t group)
+{
+	struct task_struct *t;
+
+	for_each_task(i, t)
+		if (t != current && READ_ONCE(t->sending) == group &&
+		    slot_state(READ_ONCE(t->slot)) == SLOT_LIVE && !task_dead(t))
+			return true;
+	return false;
+}
+
+/*
+ * From here on nobody sends a signal to the process. A sender announces itself and then looks at
+ * the gate, so one of the two sees the other. A sender that is stopped, or that left its send by
+ * siglongjmp() past our wrapper, is not waited for for ever.
+ */
+static void gate_close(struct task_struct *leader)
+{
+	uint32_t me = task_ref(current), group = task_ref(leader), holder = 0;
+
+	for (int n = 0; !try_cmpxchg(&leader->sig_gate, &holder, me); n++) {
+		if (!task_owner_alive(holder) || n == GATE_YIELDS) {
+			cmpxchg(&leader->sig_gate, holder, 0);
+			n = 0;
+		}
+		sys_call(__NR_sched_yield);
+		holder = 0;
+	}
+	smp_mb();
+	for (int n = 0; n < GATE_YIELDS && somebody_sends_to(group); n++)
+		sys_call(__NR_sched_yield);
+}
+
+static void gate_open(struct task_struct *leader)
+{
+	smp_store_release(&leader->sig_gate, 0);
+}
+
+static void wait_for_gate(struct task_struct *leader)
+{
+	uint32_t holder = READ_ONCE(leader->sig_gate);
+
+	if (holder && !task_owner_alive(holder))
+		cmpxchg(&leader->sig_gate, holder, 0);
+	sys_call(__NR_sched_yield);
+}
+
+/* Announced, inside an update of @uc, and nobody minds. */
+static void send_begin(struct task_struct *leader, struct ucounts *uc)
+{
+	uint32_t gate;
+
+	for (;;) {
+		WRITE_ONCE(current->sending, task_ref(leader));
+		ucounts_begin(current, uc, SIGPENDING); /* a full barrier */
+		gate = READ_ONCE(leader->sig_gate);
+		if (!gate || gate == task_ref(current))
+			return;
+		ucounts_end(current);
+		WRITE_ONCE(current->sending, 0);
+		wait_for_gate(leader);
+	}
+}
+
+/* --- entries --- */
+
+/*
+ * The entries of a word keep the record that they were charged to, though the task has another one
+ * now. False: no room; the next entry is then charged with them. Inside an update of their record.
+ */
+static bool set_aside(struct task_struct *t, enum sig_queue q, int sig, uint64_t w)
+{
+	struct sigpending_slot *s = pending_of(t);
+	uint64_t entry = older_key(q, sig) | (uint64_t)word_record(w) << 24 | word_count(w);
+
+	for (int i = 0; i < PENDING_OLDER; i++) {
+		if (READ_ONCE(s->older[i]) || cmpxchg(&s->older[i], 0, entry))
+			continue;
+		if (cmpxchg(&s->pending[q][sig - 1], w,
+			    word_next(w, 0, 0, (w & WORD_FLAGS) | WORD_OLDER)) != w)
+			WRITE_ONCE(s->older[i], 0);
+		return true;
+	}
+	return false;
+}
+
+/* The record to charge, after entries of another one have been set aside. */
+static uint32_t one_record(struct task_struct *t, enum sig_queue q, int sig)
+{
+	for (;;) {
+		uint64_t w = READ_ONCE(*pending_word(t, q, sig));
+		uint32_t record = READ_ONCE(t->ucounts), old = word_record(w);
+		bool done;
+
+		if (!word_count(w) || old == record || !record_of(old))
+			return record;
+		ucounts_begin(current, record_of(old), SIGPENDING);
+		done = set_aside(t, q, sig, w);
+		ucounts_end(current);
+		if (!done)
+			return old;
+	}
+}
+
+/* One entry less, in an update of @record; false if the word no longer is as it was. */
+static bool take_one(struct task_struct *t, enum sig_queue q, int sig, uint64_t w, uint64_t flags)
+{
+	struct ucounts *uc = record_of(word_record(w));
+	bool done;
+
+	if (!uc)
+		return false;
+	ucounts_begin(current, uc, SIGPENDING);
+	done = cmpxchg(pending_word(t, q, sig), w,
+		       word_next(w, word_count(w) - 1, word_record(w), flags)) == w;
+	if (done)
+		dec_rlimit_ucounts(uc, SIGPENDING, 1);
+	ucounts_end(current);
+	return done;
+}
+
+/* Take @n (0 = all) of the entries at older[@i]; false if there are none any more. */
+static bool take_older(uint64_t *older, uint32_t n)
+{
+	uint64_t e = READ_ONCE(*older), rest;
+	struct ucounts *uc = record_of(word_record(e));
+	bool done;
+
+	if (!uc || !word_count(e))
+		return false;
+	if (!n)
+		n = word_count(e);
+	rest = word_count(e) > n ? e - n : 0;
+	ucounts_begin(current, uc, SIGPENDING);
+	done = cmpxchg(older, e, rest) == e;
+	if (done)
+		dec_rlimit_ucounts(uc, SIGPENDING, n);
+	ucounts_end(current);
+	return done || take_older(older, n);
+}
+
+/* The oldest entry of the signal that was charged to an earlier record of the task. */
+static bool take_oldest(struct task_struct *t, enum sig_queue q, int sig)
+{
+	struct sigpending_slot *s = pending_of(t);
+
+	for (int i = 0; i < PENDING_OLDER; i++)
+		if ((READ_ONCE(s->older[i]) & OLDER_KEY) == older_key(q, sig) &&
+		    take_older(&s->older[i], 1))
+			return true;
+	return false;
+}
+
+/* An entry of the signal leaves the queue; nothing happens if none is known. */
+static void dequeue(struct task_struct *t, enum sig_queue q, int sig, uint64_t drop_flags)
+{
+	uint64_t *word = pending_word(t, q, sig), w, flags;
+
+	if (sig < KPEMU_RTMIN)
+		drop_flags |= WORD_LOST | WORD_FOUND;
+	for (;;) {
+		w = READ_ONCE(*word);
+		if (unlikely(w & WORD_OLDER) && take_oldest(t, q, sig))
+			return;
+		flags = w & WORD_FLAGS & ~(drop_flags | WORD_OLDER);
+		if (word_count(w) == 1)
+			flags &= ~WORD_FOUND;
+		if (word_count(w) ? take_one(t, q, sig, w, flags) :
+				    flags == (w & WORD_FLAGS) ||
+					    cmpxchg(word, w, word_next(w, 0, 0, flags)) == w)
+			return;
+	}
+}
+
+/* The entry just charged does not come to be. */
+static void uncharge(struct task_struct *t, enum sig_queue q, int sig)
+{
+	uint64_t w;
+
+	do
+		w = READ_ONCE(*pending_word(t, q, sig));
+	while (word_count(w) && !take_one(t, q, sig, w, w & WORD_FLAGS));
+}
+
+/* All entries of the signal leave the queue, if it still is as in @w. */
+static bool dequeue_all(struct task_struct *t, enum sig_queue q, int sig, uint64_t w)
+{
+	struct sigpending_slot *s = pending_of(t);
+	uint64_t *word = pending_word(t, q, sig);
+	struct ucounts *uc = record_of(word_record(w));
+	bool done;
+
+	if (uc)
+		ucounts_begin(current, uc, SIGPENDING);
+	done = cmpxchg(word, w, word_next(w, 0, 0, 0)) == w;
+	if (uc && done && word_count(w))
+		dec_rlimit_ucounts(uc, SIGPENDING, word_count(w));
+	if (uc)
+		ucounts_end(current);
+	if (!done || !(w & WORD_OLDER))
+		return done;
+	for (int i = 0; i < PENDING_OLDER; i++)
+		if ((READ_ONCE(s->older[i]) & OLDER_KEY) == older_key(q, sig))
+			take_older(&s->older[i], 0);
+	return true;
+}
+
+static void flush_signal(struct task_struct *t, enum sig_queue q, int sig)
+{
+	uint64_t *word = pending_word(t, q, sig), w;
+
+	do {
+		w = READ_ONCE(*word);
+		if (!word_count(w) && !(w & WORD_FLAGS))
+			return;
+	} while (!dequeue_all(t, q, sig, w));
+}
+
+static void flush_queue(struct task_struct *t, enum sig_queue q)
+{
+	uint64_t used = READ_ONCE(t->sig_used[q]);
+
+	for (; used; used &= used - 1)
+		flush_signal(t, q, __builtin_ctzll(used) + 1);
+}
+
+void signal_flush(struct task_struct *t)
+{
+	struct sigpending_slot *s = pending_of(t);
+
+	if (!s)
+		return;
+	flush_queue(t, PENDING_PRIVATE);
+	flush_queue(t, PENDING_SHARED);
+	WRITE_ONCE(t->sig_used[PENDING_PRIVATE], 0);
+	WRITE_ONCE(t->sig_used[PENDING_SHARED], 0);
+}
+
+void signal_adopt_entry(struct task_struct *t, enum sig_queue q, int sig, uint32_t record)
+{
+	struct sigpending_slot *s = pending_of(t);
+	uint64_t w = READ_ONCE(s->pending[q][sig - 1]);
+	uint64_t entry = older_key(q, sig) | (uint64_t)record << 24 | 1;
+
+	mark_used(t, q, sig);
+	do {
+		if (word_count(w) && word_record(w) != record)
+			break;
+		if (try_cmpxchg(&s->pending[q][sig - 1], &w,
+				word_next(w, word_count(w) + 1, record, w & WORD_FLAGS)))
+			return;
+	} while (true);
+	fetch_or(&s->pending[q][sig - 1], WORD_OLDER);
+	for (int i = 0; i < PENDING_OLDER; i++)
+		if (!READ_ONCE(s->older[i]) && !cmpxchg(&s->older[i], 0, entry))
+			return;
+}
+
+/* --- sending --- */
+
+/*
+ * An ignored signal stays in its queue only while every thread that could take it blocks it; else
+ * whoever does not drops it at once.
+ */
+static bool stays(struct task_struct *t, enum sig_queue q, int sig)
+{
+	uint32_t group = task_ref(t);
+	struct task_struct *other;
+
+	if (q == PENDING_PRIVATE)
+		return READ_ONCE(t->sig_blocked) & sig_bit(sig);
+	for_each_task(i, other)
+		if (READ_ONCE(other->group_leader) == group &&
+		    slot_state(READ_ONCE(other->slot)) == SLOT_LIVE &&
+		    !(READ_ONCE(other->sig_blocked) & sig_bit(sig)))
+			return false;
+	return true;
+}
+
+static void fill_refusal(struct refusal *why, const struct ucounts *uc, long leaf, uint64_t limit)
+{
+	*why = (struct refusal){
+		.err = EAGAIN,
+		.type = SIGPENDING,
+		.ns = uc->ns,
+		.uid = uc->uid,
+		.pid = current->pid,
+		.use = leaf - 1,
+		.limit = limit < LONG_MAX ? limit : LONG_MAX,
+		.asked = 1,
+	};
+}
+
+static void note_peak(struct ucounts *uc, long leaf)
+{
+	if (leaf > atomic64_read(&uc->peak[SIGPENDING]))
+		ucounts_note_peak(uc, SIGPENDING);
+}
+
+/*
+ * Charge one entry, judged by the sum that the own addition made: racing senders fill a limit
+ * exactly. Announced. SEND_QUEUED, SEND_COALESCED or -EAGAIN with *@why filled.
+ */
+static int charge(struct task_struct *t, enum sig_queue q, int sig, uint32_t record, bool override,
+		  struct refusal *why)
+{
+	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word), slot = READ_ONCE(t->slot);
+	struct ucounts *uc = record_of(record);
+	uint64_t limit = rlimit(t, SIGPENDING);
+	long leaf;
+
+	do {
+		if (sig < KPEMU_RTMIN && (word_count(w) || w & WORD_LOST))
+			return SEND_COALESCED;
+		if (word_count(w) && word_record(w) != record)
+			return -ERANGE;
+	} while (!try_cmpxchg(word, &w,
+			      word_next(w, word_count(w) + 1, record, w & WORD_FLAGS)));
+	leaf = inc_rlimit_ucounts(uc, SIGPENDING, 1);
+	/* The slot is another task's by now, or nobody's. */
+	if (unlikely(READ_ONCE(t->slot) != slot)) {
+		ucounts_end(current);
+		uncharge(t, q, sig);
+		return SEND_COALESCED;
+	}
+	if (override || (leaf != LONG_MAX && (uint64_t)leaf <= limit)) {
+		note_peak(uc, leaf);
+		return SEND_QUEUED;
+	}
+	fill_refusal(why, uc, atomic64_read(&uc->rlimit[SIGPENDING]), limit);
+	ucounts_end(current);
+	uncharge(t, q, sig);
+	return -EAGAIN;
+}
+
+static int try_send(struct task_struct *t, struct task_struct *leader, enum sig_queue q, int sig,
+		    bool override, struct refusal *why)
+{
+	uint32_t record;
+	int ret;
+
+	do {
+		record = one_record(t, q, sig);
+		if (!record_of(record))
+			return SEND_COALESCED; /* it is on its way out */
+		send_begin(leader, record_of(record));
+		if (unlikely(READ_ONCE(leader->sig_ignored) & sig_bit(sig)) &&
+		    sig >= KPEMU_RTMIN && !stays(t, q, sig))
+			ret = SEND_IGNORED;
+		else
+			ret = charge(t, q, sig, record, override, why);
+		ucounts_end(current);
+	} while (ret == -ERANGE);
+	return ret;
+}
+
+/* Only the fact of the signal arrives; if it waits already, nothing does. */
+static int lose(struct task_struct *t, enum sig_queue q, int sig)
+{
+	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word);
+
+	do {
+		if (word_count(w) || w & (WORD_LOST | WORD_OLDER))
+			return SEND_MERGED;
+	} while (!try_cmpxchg(word, &w, word_next(w, 0, 0, w | WORD_LOST)));
+	return SEND_LOST;
+}
+
+static void reconcile_holders(struct ucounts *uc);
+
+int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool special,
+		struct refusal *why)
+{
+	struct task_struct *leader = q == PENDING_SHARED ? t : task_leader(t);
+	bool override = sig < KPEMU_RTMIN && (special || code >= 0);
+	int ret;
+
+	why->err = 0;
+	if (sig == SIGKILL)
+		return SEND_COALESCED;
+	mark_used(t, q, sig);
+	ret = try_send(t, leader, q, sig, override, why);
+	if (likely(ret >= 0))
+		return ret;
+	WRITE_ONCE(current->sending, 0);
+	reconcile_holders(record_of(READ_ONCE(t->ucounts)));
+	ret = try_send(t, leader, q, sig, override, why);
+	if (ret >= 0)
+		return ret;
+	if (sig >= KPEMU_RTMIN && !special && code != SI_USER) {
+		atomic64_inc(&record_of(READ_ONCE(t->ucounts))->refused[SIGPENDING]);
+		return ret;
+	}
+	return lose(t, q, sig);
+}
+
+static void unlose(struct task_struct *t, enum sig_queue q, int sig)
+{
+	fetch_andnot(pending_word(t, q, sig), WORD_LOST);
+}
+
+void sent_signal(struct task_struct *t, enum sig_queue q, int sig, int result, bool undo)
+{
+	if (undo && result == SEND_QUEUED)
+		uncharge(t, q, sig);
+	else if (undo && result == SEND_LOST)
+		unlose(t, q, sig);
+	WRITE_ONCE(current->sending, 0);
+}
+
+void signal_lost_info(siginfo_t *info, int sig)
+{
+	memset(info, 0, sizeof(*info));
+	info->si_signo = sig;
+	info->si_code = SI_QUEUE;
+	info->si_errno = LOST_MAGIC;
+}
+
+/* kernel/signal.c: real or effective uid of the sender against real or saved uid of the target. */
+static bool kill_ok_by_cred(const struct task_struct *t)
+{
+	const struct cred *me = &current->cred;
+	uint32_t uid = READ_ONCE(t->cred.uid), suid = READ_ONCE(t->cred.suid);
+
+	return me->euid == suid || me->euid == uid || me->uid == suid || me->uid == uid ||
+	       capable(current, CAP_KILL);
+}
+
+int check_kill_permission(struct task_struct *t, int sig)
+{
+	if (sig < 0 || sig > KPEMU_NSIG)
+		return -EINVAL;
+	if (READ_ONCE(t->tgid) == current->tgid || kill_ok_by_cred(t))
+		return 0;
+	if (sig == SIGCONT &&
+	    sys_call(__NR_getsid, READ_ONCE(t->tgid)) == sys_call(__NR_getsid, 0))
+		return 0;
+	return -EPERM;
+}
+
+/* --- receiving --- */
+
+uint32_t sender_uid(int pid, uint32_t uid)
+{
+	struct task_struct *t;
+
+	if (uid != world->uid || !pid)
+		return uid;
+	if (pid == current->tgid)
+		return current->cred.uid;
+	t = find_task_by_vpid(pid);
+	if (t)
+		return READ_ONCE(t->cred.uid);
+	/* One of us that has ended, as a rule of the same uid; or somebody outside, who has this. */
+	return sys_call(__NR_kill, pid, 0) == -ESRCH ? current->cred.uid : uid;
+}
+
+static bool is_lost(const siginfo_t *info)
+{
+	return info->si_code == SI_QUEUE && info->si_errno == LOST_MAGIC;
+}
+
+/* The fact of a signal, without an entry. It is nothing if it has merged with later entries. */
+static bool lost_received(struct task_struct *t, struct task_struct *leader, siginfo_t *info)
+{
+	int sig = info->si_signo;
+	uint64_t *word = pending_word(t, PENDING_PRIVATE, sig), w = READ_ONCE(*word);
+
+	if (!(w & WORD_LOST)) {
+		word = pending_word(leader, PENDING_SHARED, sig);
+		w = READ_ONCE(*word);
+	}
+	fetch_andnot(word, WORD_LOST);
+	memset(info, 0, sizeof(*info));
+	info->si_signo = sig;
+	return !word_count(w);
+}
+
+/* Has the kernel put its sender's uid in? The programs write their own into the others. */
+static bool has_real_uid(const siginfo_t *info)
+{
+	return info->si_code == SI_USER || info->si_code == SI_TKILL ||
+	       info->si_code == SI_MESGQ || (info->si_signo == SIGCHLD && info->si_code > 0);
+}
+
+/* Signals that the kernel makes by itself are no entries of ours, unless a look found them. */
+static bool is_kernels(const siginfo_t *info)
+{
+	return info->si_code == SI_TIMER ||
+	       (info->si_signo >= KPEMU_RTMIN && (info->si_code > 0 || info->si_code == SI_MESGQ ||
+						  info->si_code == SI_SIGIO ||
+						  info->si_code == SI_ASYNCIO));
+}
+
+static bool has_entry(struct task_struct *t, enum sig_queue q, int sig, bool found)
+{
+	uint64_t w = READ_ONCE(*pending_word(t, q, sig));
+
+	return found ? w & WORD_FOUND : word_count(w) || w & WORD_OLDER;
+}
+
+static void entry_leaves(struct task_struct *t, struct task_struct *leader, const siginfo_t *info)
+{
+	bool kernels = is_kernels(info), private;
+	int sig = info->si_signo;
+
+	/* The kernel takes from the thread's own queue first. */
+	private = info->si_code == SI_TKILL ||
+		  (info->si_code != SI_USER && has_entry(t, PENDING_PRIVATE, sig, kernels));
+	if (!private)
+		t = leader;
+	if (kernels && !has_entry(t, private ? PENDING_PRIVATE : PENDING_SHARED, sig, true))
+		return;
+	dequeue(t, private ? PENDING_PRIVATE : PENDING_SHARED, sig, kernels ? WORD_FOUND : 0);
+}
+
+bool signal_received(struct task_struct *t, siginfo_t *info)
+{
+	struct task_struct *leader = task_leader(t);
+
+	if (info->si_signo < 1 || info->si_signo > KPEMU_NSIG)
+		return true;
+	if (unlikely(is_lost(info)))
+		return lost_received(t, leader, info);
+	entry_leaves(t, leader, info);
+	if (has_real_uid(info))
+		info->si_uid = sender_uid(info->si_pid, info->si_uid);
+	return true;
+}
+
+/* --- what the kernel says --- */
+
+struct kernel_sets {
+	uint64_t pending[NR_SIG_QUEUES];
+	uint64_t blocked, ignored;
+};
+
+static uint64_t set_in(const char *text, const char *name)
+{
+	const char *p = strstr(text, name);
+
+	return p ? strtoull(p + strlen(name), NULL, 16) : 0;
+}
+
+/* 0 or -errno. */
+static int read_sets(const struct task_struct *t, struct kernel_sets *sets)
+{
+	char path[48], text[4096];
+	size_t have = 0;
+	long n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", READ_ONCE(t->tgid),
+		 READ_ONCE(t->pid));
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	while ((n = sys_read(fd, text + have, sizeof(text) - 1 - have)) > 0)
+		have += n;
+	sys_close(fd);
+	if (n < 0)
+		return n;
+	text[have] = 0;
+	sets->pending[PENDING_PRIVATE] = set_in(text, "\nSigPnd:\t");
+	sets->pending[PENDING_SHARED] = set_in(text, "\nShdPnd:\t");
+	sets->blocked = set_in(text, "\nSigBlk:\t");
+	sets->ignored = set_in(text, "\nSigIgn:\t");
+	return 0;
+}
+
+/* Found waiting: the kernel sent it, or somebody outside. Charged as the kernel would, unjudged. */
+static void found_waiting(struct task_struct *t, enum sig_queue q, int sig, uint64_t w)
+{
+	uint32_t record = READ_ONCE(t->ucounts);
+	struct ucounts *uc = record_of(record);
+
+	if (!uc)
+		return;
+	mark_used(t, q, sig);
+	ucounts_begin(current, uc, SIGPENDING);
+	if (cmpxchg(pending_word(t, q, sig), w,
+		    word_next(w, 1, record, (w & WORD_FLAGS) | WORD_FOUND)) == w)
+		note_peak(uc, inc_rlimit_ucounts(uc, SIGPENDING, 1));
+	ucounts_end(current);
+}
+
+/* The signals that programs can send and see: not the two that libc keeps for itself. */
+#define COUNTED_SIGNALS (~(sig_bit(SIGKILL) | sig_bit(SIGSTOP) | sig_bit(32) | sig_bit(33)))
+
+static void agree(struct task_struct *t, struct task_struct *leader, enum sig_queue q,
+		  const uint64_t *seen, uint64_t pending)
+{
+	uint64_t look = (READ_ONCE(t->sig_used[q]) | pending) & COUNTED_SIGNALS;
+
+	for (; look; look &= look - 1) {
+		int sig = __builtin_ctzll(look) + 1;
+		uint64_t w = seen[sig - 1];
+		bool known = word_count(w) || w & WORD_FLAGS;
+
+		if (!(pending & sig_bit(sig)) && known)
+			dequeue_all(t, q, sig, w);
+		else if (pending & sig_bit(sig) && !known && !posix_timer_sends(leader, sig))
+			found_waiting(t, q, sig, w);
+	}
+}
+
+/* Numbers of another pid namespace mean nothing here. */
+static bool can_ask(const struct task_struct *t)
+{
+	return !((READ_ONCE(t->flags) | READ_ONCE(current->flags)) & PF_PIDNS);
+}
+
+/*
+ * What is in the words was sent before we look at the kernel, if nobody is sending; and a word that
+ * somebody changes meanwhile is left alone.
+ */
+void signal_reconcile(struct task_struct *t)
+{
+	struct task_struct *leader = task_leader(t);
+	struct sigpending_slot *s = pending_of(t), seen;
+	struct kernel_sets sets;
+	int err;
+
+	if (slot_state(READ_ONCE(t->slot)) != SLOT_LIVE || !READ_ONCE(t->pid) || !can_ask(t))
+		return;
+	for (int q = 0; q < NR_SIG_QUEUES; q++)
+		for (int i = 0; i < KPEMU_NSIG; i++)
+			seen.pending[q][i] = READ_ONCE(s->pending[q][i]);
+	smp_mb();
+	if (somebody_sends_to(task_ref(leader)))
+		return;
+	err = read_sets(t, &sets);
+	if (err) {
+		if (task_gone(t))
+			release_task(t);
+		return;
+	}
+	agree(t, leader, PENDING_PRIVATE, seen.pending[PENDING_PRIVATE],
+	      sets.pending[PENDING_PRIVATE]);
+	if (t == leader)
+		agree(t, leader, PENDING_SHARED, seen.pending[PENDING_SHARED],
+		      sets.pending[PENDING_SHARED]);
+}
+
+static bool may_hold(const struct task_struct *t)
+{
+	return READ_ONCE(t->sig_used[PENDING_PRIVATE]) | READ_ONCE(t->sig_used[PENDING_SHARED]);
+}
+
+/* Before a refusal: only what has left unseen matters. */
+static void reconcile_holders(struct ucounts *uc)
+{
+	struct task_struct *t;
+
+	if (!uc)
+		return;
+	for_each_task(i, t) {
+		if (READ_ONCE(t->updating) && t != current && task_dead(t))
+			reap_dead(ucounts_index(uc));
+		if (may_hold(t))
+			signal_reconcile(t);
+	}
+	reap_timers();
+}
+
+void signal_reconcile_record(struct ucounts *uc)
+{
+	struct task_struct *t;
+
+	for_each_task(i, t)
+		if (READ_ONCE(t->ucounts) == ucounts_index(uc) + 1 || may_hold(t))
+			signal_reconcile(t);
+	reap_timers();
+}
+
+void signal_reconcile_all(void)
+{
+	struct task_struct *t;
+
+	for_each_task(i, t)
+		signal_reconcile(t);
+	reap_timers();
+}
+
+/* --- dispositions and masks --- */
+
+#define for_each_thread(i, t, leader)                                                              \
+	for_each_task(i, t)                                                                        \
+		if (READ_ONCE((t)->group_leader) == task_ref(leader) &&                            \
+		    slot_state(READ_ONCE((t)->slot)) == SLOT_LIVE)
+
+static void learn_masks(struct task_struct *leader)
+{
+	struct kernel_sets sets;
+	struct task_struct *t;
+
+	for_each_thread(i, t, leader)
+		if (!read_sets(t, &sets))
+			WRITE_ONCE(t->sig_blocked, sets.blocked);
+}
+
+void signal_ignore_begin(struct task_struct *leader, int sig)
+{
+	if (sig >= KPEMU_RTMIN)
+		gate_close(leader);
+}
+
+void signal_ignore_end(struct task_struct *leader, int sig, bool ignored, bool flush)
+{
+	bool mattered = signal_mask_matters(leader);
+	struct task_struct *t;
+
+	if (ignored)
+		fetch_or(&leader->sig_ignored, sig_bit(sig));
+	else if (READ_ONCE(leader->sig_ignored) & sig_bit(sig))
+		fetch_andnot(&leader->sig_ignored, sig_bit(sig));
+	if (!mattered && signal_mask_matters(leader))
+		learn_masks(leader);
+	if (flush)
+		for_each_thread(i, t, leader) {
+			flush_signal(t, PENDING_PRIVATE, sig);
+			flush_signal(t, PENDING_SHARED, sig);
+		}
+	if (sig >= KPEMU_RTMIN)
+		gate_open(leader);
+}
+
+void signal_mask_begin(struct task_struct *leader)
+{
+	gate_close(leader);
+}
+
+/* Ignored signals that are unblocked now are dropped by this thread, whoever they were sent to. */
+void signal_mask_end(struct task_struct *t, struct task_struct *leader, uint64_t mask)
+{
+	uint64_t dropped = READ_ONCE(leader->sig_ignored) & ~mask;
+
+	WRITE_ONCE(t->sig_blocked, mask);
+	dropped &= ~(sig_bit(KPEMU_RTMIN) - 1);
+	for (; dropped; dropped &= dropped - 1) {
+		flush_signal(t, PENDING_PRIVATE, __builtin_ctzll(dropped) + 1);
+		flush_signal(leader, PENDING_SHARED, __builtin_ctzll(dropped) + 1);
+	}
+	gate_open(leader);
+}
+
+/* --- the life of a task --- */
+
+void signal_init(struct task_struct *t)
+{
+	struct kernel_sets sets;
+
+	if (read_sets(t, &sets))
+		return;
+	WRITE_ONCE(t->sig_ignored, sets.ignored);
+	WRITE_ONCE(t->sig_blocked, sets.blocked);
+}
+
+void signal_fork(struct task_struct *t, const struct task_struct *parent, bool thread)
+{
+	const struct task_struct *leader = task_leader((struct task_struct *)parent);
+
+	t->sig_ignored = thread ? 0 : READ_ONCE(leader->sig_ignored);
+	t->sig_blocked = READ_ONCE(parent->sig_blocked);
+}
+
+/* An entry goes with its thread to the place of the leader. */
+static void move_private(struct task_struct *to, struct task_struct *t, int sig)
+{
+	uint64_t w = READ_ONCE(*pending_word(t, PENDING_PRIVATE, sig));
+	struct ucounts *uc = record_of(word_record(w));
+
+	if (uc) {
+		ucounts_begin(current, uc, SIGPENDING);
+		WRITE_ONCE(*pending_word(t, PENDING_PRIVATE, sig), word_next(w, 0, 0, 0));
+		WRITE_ONCE(*pending_word(to, PENDING_PRIVATE, sig), w & ~WORD_OLDER);
+		ucounts_end(current);
+	}
+	mark_used(to, PENDING_PRIVATE, sig);
+}
+
+void signal_exec(struct task_struct *to, struct task_struct *t)
+{
+	uint64_t used = READ_ONCE(t->sig_used[PENDING_PRIVATE]);
+
+	exit_itimers(to);
+	if (to == t)
+		return;
+	flush_queue(to, PENDING_PRIVATE);
+	for (; used; used &= used - 1)
+		move_private(to, t, __builtin_ctzll(used) + 1);
+	WRITE_ONCE(to->sig_blocked, READ_ONCE(t->sig_blocked));
+}
+
+long derive_sigpending(uint32_t record)
+{
+	struct task_struct *t;
+	struct k_itimer *tmr;
+	long n = 0;
+
+	for_each_task(i, t) {
+		struct sigpending_slot *s = pending_of(t);
+
+		if (!s || !may_hold(t))
+			continue;
+		for (int q = 0; q < NR_SIG_QUEUES; q++)
+			for (int sig = 0; sig < KPEMU_NSIG; sig++) {
+				uint64_t w = READ_ONCE(s->pending[q][sig]);
+
+				if (word_record(w) == record)
+					n += word_count(w);
+			}
+		for (int j = 0; j < PENDING_OLDER; j++)
+			if (word_record(READ_ONCE(s->older[j])) == record)
+				n += word_count(READ_ONCE(s->older[j]));
+	}
+	for_each_timer(i, tmr)
+		n += READ_ONCE(tmr->ucounts) == record;
+	return n;
+}

@@ -5,6 +5,7 @@
 
 #include <kpemu/mqueue.h>
 #include <kpemu/sched.h>
+#include <kpemu/signal.h>
 #include <kpemu/ucount.h>
 
 #include "emu/lib/rawsys.h"
@@ -224,6 +225,8 @@ long ucounts_derive(struct ucounts *uc, enum rlimit_type type)
 		return derive_nproc(ucounts_index(uc) + 1);
 	case UCOUNT_RLIMIT_MSGQUEUE:
 		return derive_msgqueue(ucounts_index(uc) + 1);
+	case UCOUNT_RLIMIT_SIGPENDING:
+		return derive_sigpending(ucounts_index(uc) + 1);
 	default:
 		return 0; /* no object charges these yet */
 	}

@@ -25,6 +25,9 @@ typedef struct {
 	int32_t counter;
 } atomic_t;
 
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
 #define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define WRITE_ONCE(x, v) (step(), __atomic_store_n(&(x), (v), __ATOMIC_RELAXED))
 #define smp_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)

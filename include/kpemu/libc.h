@@ -35,7 +35,19 @@
 	X(openpty)                                                                                 \
 	X(login_tty)                                                                               \
 	X(getgrouplist)                                                                            \
-	X(sigaction)                                                                               \
+	X(sigaction)                                                                       \
+	X(sigprocmask)                                                                     \
+	X(pthread_sigmask)                                                                 \
+	X(sigsuspend)                                                                      \
+	X(ppoll)                                                                           \
+	X(pselect)                                                                         \
+	X(epoll_pwait)                                                                     \
+	X(epoll_pwait2)                                                                    \
+	X(siglongjmp)                                                                      \
+	X(__longjmp_chk)                                                                   \
+	X(signalfd)                                                                        \
+	X(read)                                                                            \
+	X(readv)                                                                           \
 	X(posix_spawnattr_init)                                                                    \
 	X(posix_spawnattr_destroy)                                                                 \
 	X(posix_spawnattr_getflags)                                                                \

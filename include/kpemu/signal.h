@@ -14,7 +14,7 @@
 #define KPEMU_NSIG 64 /* highest signal number */
 #define KPEMU_RTMIN 32 /* the kernel's: below it a signal waits at most once in a queue */
 
-#define sigmask(sig) (1ull << ((sig) - 1))
+#define sig_bit(sig) (1ull << ((sig) - 1))
 
 enum sig_queue {
 	PENDING_PRIVATE, /* task->pending: sent to a thread */
@@ -29,6 +29,7 @@ enum sig_queue {
  *   bits 24-39  the record they are charged to, index + 1; 0 when there are none
  *   bit 40      a signal without an entry waits (its siginfo was lost to the limit)
  *   bit 41      an entry was found waiting that no call of ours had sent
+ *   bit 42      there are entries in `older`
  *   bits 48-63  counts the changes
  *
  * When the task changes to another record while entries wait, these go to `older`: bits 0-23 and
@@ -114,6 +115,9 @@ void signal_reconcile(struct task_struct *t);
 /* signal_reconcile_record - the same for all tasks that charge, or would charge, record @uc. */
 void signal_reconcile_record(struct ucounts *uc);
 
+/* signal_reconcile_all - the same for all tasks; before a reading of all counters. */
+void signal_reconcile_all(void);
+
 /*
  * Dispositions. The set of ignored signals is kept for the process (in its leader), and is exact;
  * handlers are the program's own business.
@@ -149,8 +153,11 @@ void signal_exec(struct task_struct *to, struct task_struct *t);
 /* signal_flush - everything that waits in @t's queues is given back: @t is gone. */
 void signal_flush(struct task_struct *t);
 
-/* signal_change_record - entries that wait keep their record when @t's becomes another. */
-void signal_change_record(struct task_struct *t);
+/*
+ * signal_adopt_entry - a charge that record (index + 1) @record already carries becomes an entry of
+ * @t's queue. Inside ucounts_begin() of that record; no counter changes.
+ */
+void signal_adopt_entry(struct task_struct *t, enum sig_queue q, int sig, uint32_t record);
 
 /* derive_sigpending - entries and timers that are charged to the record with index + 1 @record. */
 long derive_sigpending(uint32_t record);
@@ -181,7 +188,10 @@ struct k_itimer *posix_timer_find(const struct task_struct *leader, uint64_t id)
 /* exit_itimers - all timers of @leader's process go: exec, exit. */
 void exit_itimers(struct task_struct *leader);
 
-/* posix_timer_sends - does a timer of @leader's process send @sig (to thread @tid, if not 0)? */
+/* reap_timers - timers whose process has ended, though it waits to be reaped, go; so do torn ones. */
+void reap_timers(void);
+
+/* posix_timer_sends - does a timer of @leader's process send @sig ? */
 bool posix_timer_sends(const struct task_struct *leader, int sig);
 
 #endif

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Sending signals: a charge to the target before the real call, and back if that fails. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/lib/uaccess.h"
+#include "preload/hook.h"
+#include "preload/signal.h"
+
+pid_t own_tgid(void)
+{
+	return READ_ONCE(current->flags) & PF_PIDNS ? sys_call(__NR_getpid) : current->tgid;
+}
+
+pid_t own_tid(void)
+{
+	return READ_ONCE(current->flags) & PF_PIDNS ? sys_call(__NR_gettid) : current->pid;
+}
+
+/* A signal on its way: the model's view of it, and the call that really sends it. */
+struct send {
+	struct task_struct *t;
+	enum sig_queue q;
+	int sig, code;
+	pid_t tgid, tid; /* as the caller names the target */
+	long nr, a[4];
+};
+
+static long real_send(const struct send *s, int how)
+{
+	siginfo_t lost;
+
+	if (likely(how != SEND_LOST))
+		return sys_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3]);
+	signal_lost_info(&lost, s->sig);
+	if (s->q == PENDING_SHARED)
+		return sys_call(__NR_rt_sigqueueinfo, s->tgid, s->sig, &lost);
+	return sys_call(__NR_rt_tgsigqueueinfo, s->tgid, s->tid, s->sig, &lost);
+}
+
+static void undo_send(const struct send *s, int how, long err)
+{
+	if (err == -EAGAIN)
+		host_collision();
+	defer_signals();
+	sent_signal(s->t, s->q, s->sig, how, true);
+	allow_signals();
+}
+
+static const char *call_name(const struct send *s)
+{
+	switch (s->nr) {
+	case __NR_kill:
+		return "kill";
+	case __NR_tkill:
+	case __NR_tgkill:
+		return "tgkill";
+	case __NR_rt_sigqueueinfo:
+		return "rt_sigqueueinfo";
+	case __NR_rt_tgsigqueueinfo:
+		return "rt_tgsigqueueinfo";
+	}
+	return "pidfd_send_signal";
+}
+
+static long send(const struct send *s)
+{
+	struct refusal why;
+	long ret = check_kill_permission(s->t, s->sig);
+	int how;
+
+	if (ret || !s->sig)
+		return ret ? ret : real_send(s, SEND_COALESCED);
+	defer_signals();
+	how = send_signal(s->t, s->q, s->sig, s->code, false, &why);
+	allow_signals();
+	if (how < 0)
+		refusal_log(&why, call_name(s));
+	ret = how < 0 ? how : how == SEND_MERGED ? 0 : real_send(s, how);
+	if (unlikely(ret < 0 && how >= 0))
+		undo_send(s, how, ret);
+	else
+		sent_signal(s->t, s->q, s->sig, how, false);
+	return ret;
+}
+
+/* --- to a process --- */
+
+static struct task_struct *process_of(pid_t pid)
+{
+	struct task_struct *t = pid == current->tgid ? current : find_task_by_vpid(pid);
+
+	return t ? task_leader(t) : NULL;
+}
+
+static long kill_one(struct task_struct *t, pid_t pid, int sig)
+{
+	return send(&(struct send){ t, PENDING_SHARED, sig, SI_USER, pid, 0,
+				    __NR_kill, { pid, sig } });
+}
+
+static bool is_leader(const struct task_struct *t)
+{
+	return slot_state(READ_ONCE(t->slot)) == SLOT_LIVE && READ_ONCE(t->pid) &&
+	       READ_ONCE(t->group_leader) == task_ref(t);
+}
+
+/* The members that the world has; a group without any is somebody else's. */
+static long kill_group(pid_t pgrp, int sig)
+{
+	long ret = -ESRCH, err;
+	struct task_struct *t;
+	bool done = false;
+
+	for_each_task(i, t) {
+		pid_t pid = READ_ONCE(t->pid);
+
+		if (!is_leader(t) || sys_call(__NR_getpgid, pid) != pgrp)
+			continue;
+		err = kill_one(t, pid, sig);
+		if (err == -ESRCH)
+			continue;
+		done |= !err;
+		ret = err;
+	}
+	if (ret == -ESRCH)
+		return sys_call(__NR_kill, -pgrp, sig);
+	return done ? 0 : ret;
+}
+
+/* Everybody in the world but the caller's own process. Never passed on. */
+static long kill_all(int sig)
+{
+	struct task_struct *t;
+	bool any = false;
+	long ret = 0, err;
+
+	for_each_task(i, t) {
+		if (!is_leader(t) || READ_ONCE(t->tgid) == current->tgid)
+			continue;
+		err = kill_one(t, READ_ONCE(t->pid), sig);
+		if (err == -ESRCH)
+			continue;
+		any = true;
+		if (err != -EPERM)
+			ret = err;
+	}
+	return any ? ret : -ESRCH;
+}
+
+long hook_kill(pid_t pid, int sig)
+{
+	struct task_struct *t;
+
+	if (pid == INT_MIN)
+		return -ESRCH;
+	if (pid == -1)
+		return kill_all(sig);
+	if (pid <= 0)
+		return kill_group(pid ? -pid : sys_call(__NR_getpgid, 0), sig);
+	t = process_of(pid);
+	return t ? kill_one(t, pid, sig) : sys_call(__NR_kill, pid, sig);
+}
+
+long hook_killpg(pid_t pgrp, int sig)
+{
+	return pgrp < 0 ? -EINVAL : hook_kill(-pgrp, sig);
+}
+
+/* Nobody may claim for another process that the kernel or a tgkill was the sender. */
+static bool may_claim(const siginfo_t *info, bool itself)
+{
+	return itself || (info->si_code < 0 && info->si_code != SI_TKILL);
+}
+
+static long queue_to_process(pid_t pid, int sig, siginfo_t *info)
+{
+	struct task_struct *t;
+
+	if (!may_claim(info, pid == own_tgid()))
+		return -EPERM;
+	t = pid > 0 ? process_of(pid) : NULL;
+	if (!t)
+		return sys_call(__NR_rt_sigqueueinfo, pid, sig, info);
+	return send(&(struct send){ t, PENDING_SHARED, sig, info->si_code, pid, 0,
+				    __NR_rt_sigqueueinfo, { pid, sig, (long)info } });
+}
+
+static void queued_info(siginfo_t *info, int sig, union sigval value)
+{
+	memset(info, 0, sizeof(*info));
+	info->si_signo = sig;
+	info->si_code = SI_QUEUE;
+	info->si_pid = own_tgid();
+	info->si_uid = current->cred.uid;
+	info->si_value = value;
+}
+
+long hook_sigqueue(pid_t pid, int sig, const union sigval value)
+{
+	siginfo_t info;
+
+	queued_info(&info, sig, value);
+	return queue_to_process(pid, sig, &info);
+}
+
+long hook_sys_rt_sigqueueinfo(pid_t pid, int sig, const void *uinfo)
+{
+	siginfo_t info;
+
+	if (copy_from_user(&info, uinfo, sizeof(info)))
+		return -EFAULT;
+	return queue_to_process(pid, sig, &info);
+}
+
+/* --- to a thread --- */
+
+static struct task_struct *thread_of(pid_t tgid, pid_t tid)
+{
+	struct task_struct *t;
+
+	if (tid == current->pid)
+		t = current;
+	else
+		t = tid > 0 ? find_task_by_vpid(tid) : NULL;
+	if (!t || tgid < 0)
+		return t;
+	return task_leader(t) == process_of(tgid) ? t : NULL;
+}
+
+long hook_tgkill(pid_t tgid, pid_t tid, int sig)
+{
+	struct task_struct *t = tgid > 0 ? thread_of(tgid, tid) : NULL;
+
+	if (!t)
+		return sys_call(__NR_tgkill, tgid, tid, sig);
+	return send(&(struct send){ t, PENDING_PRIVATE, sig, SI_TKILL, tgid, tid,
+				    __NR_tgkill, { tgid, tid, sig } });
+}
+
+long hook_sys_tkill(pid_t tid, int sig)
+{
+	struct task_struct *t = thread_of(-1, tid);
+
+	if (!t)
+		return sys_call(__NR_tkill, tid, sig);
+	return send(&(struct send){ t, PENDING_PRIVATE, sig, SI_TKILL, READ_ONCE(t->tgid), tid,
+				    __NR_tkill, { tid, sig } });
+}
+
+long hook_raise(int sig)
+{
+	return hook_tgkill(own_tgid(), own_tid(), sig);
+}
+
+static long queue_to_thread(pid_t tgid, pid_t tid, int sig, siginfo_t *info)
+{
+	struct task_struct *t;
+
+	if (tgid <= 0 || tid <= 0)
+		return -EINVAL;
+	if (!may_claim(info, tid == own_tid()))
+		return -EPERM;
+	t = thread_of(tgid, tid);
+	if (!t)
+		return sys_call(__NR_rt_tgsigqueueinfo, tgid, tid, sig, info);
+	return send(&(struct send){ t, PENDING_PRIVATE, sig, info->si_code, tgid, tid,
+				    __NR_rt_tgsigqueueinfo, { tgid, tid, sig, (long)info } });
+}
+
+long hook_sys_rt_tgsigqueueinfo(pid_t tgid, pid_t tid, int sig, const void *uinfo)
+{
+	siginfo_t info;
+
+	if (copy_from_user(&info, uinfo, sizeof(info)))
+		return -EFAULT;
+	return queue_to_thread(tgid, tid, sig, &info);
+}
+
+/* The two that libc uses itself, and hides. */
+static bool is_internal(int sig)
+{
+	return sig == 32 || sig == 33;
+}
+
+/*
+ * The thread id behind a pthread_t: the id of a thread's clock has it, and no system call is needed
+ * to ask for that. 0: the thread has ended.
+ */
+static pid_t tid_of(pthread_t thread)
+{
+	clockid_t clock;
+
+	if (pthread_equal(thread, pthread_self()))
+		return own_tid();
+	return pthread_getcpuclockid(thread, &clock) ? 0 : ~(clock >> 3);
+}
+
+/* A thread that has ended but can still be joined takes any signal, says libc since 2.34. */
+static int thread_ret(long ret)
+{
+	return ret == -ESRCH ? 0 : -ret;
+}
+
+int hook_pthread_kill(pthread_t thread, int sig)
+{
+	pid_t tid = tid_of(thread);
+
+	if (is_internal(sig))
+		return EINVAL;
+	return tid > 0 ? thread_ret(hook_tgkill(own_tgid(), tid, sig)) : 0;
+}
+
+int hook_pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
+{
+	pid_t tid = tid_of(thread);
+	siginfo_t info;
+
+	if (is_internal(sig))
+		return EINVAL;
+	if (tid <= 0)
+		return ESRCH;
+	queued_info(&info, sig, value);
+	return -queue_to_thread(own_tgid(), tid, sig, &info);
+}
+
+/* --- to a pidfd --- */
+
+#define SIGNAL_THREAD       1u /* PIDFD_SIGNAL_THREAD */
+#define SIGNAL_THREAD_GROUP 2u
+
+/* The number that the descriptor stands for; <= 0: none that we could know. */
+static pid_t pid_behind(int fd)
+{
+	char path[40], text[512];
+	const char *p;
+	long n;
+	int f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (f < 0)
+		return 0;
+	n = sys_read(f, text, sizeof(text) - 1);
+	sys_close(f);
+	text[n > 0 ? n : 0] = 0;
+	p = strstr(text, "\nPid:");
+	return p ? atoi(p + 5) : 0;
+}
+
+static struct task_struct *pidfd_target(int fd, unsigned int flags, struct send *s)
+{
+	pid_t pid = pid_behind(fd);
+	struct task_struct *t;
+
+	if (pid <= 0)
+		return NULL;
+	t = flags & SIGNAL_THREAD ? thread_of(-1, pid) : process_of(pid);
+	s->q = flags & SIGNAL_THREAD ? PENDING_PRIVATE : PENDING_SHARED;
+	s->t = t;
+	s->tid = pid;
+	s->tgid = flags & SIGNAL_THREAD && t ? READ_ONCE(t->tgid) : pid;
+	return t;
+}
+
+long hook_pidfd_send_signal(int fd, int sig, siginfo_t *uinfo, unsigned int flags)
+{
+	struct send s = { .sig = sig,
+			  .code = SI_USER,
+			  .nr = __NR_pidfd_send_signal,
+			  .a = { fd, sig, (long)uinfo, flags } };
+	siginfo_t info;
+
+	if ((flags & ~(SIGNAL_THREAD | SIGNAL_THREAD_GROUP)) || !pidfd_target(fd, flags, &s))
+		return sys_call(__NR_pidfd_send_signal, fd, sig, uinfo, flags);
+	if (uinfo) {
+		if (copy_from_user(&info, uinfo, sizeof(info)))
+			return -EFAULT;
+		if (info.si_signo != sig)
+			return -EINVAL;
+		if (!may_claim(&info, s.tid == own_tgid()))
+			return -EPERM;
+		s.code = info.si_code;
+	}
+	return send(&s);
+}
+
+/* abort(3): the handler runs once; whether it returns or not, the process ends. */
+EXPORT void abort(void)
+{
+	struct sigaction act = { .sa_handler = SIG_DFL };
+	uint64_t set = sig_bit(SIGABRT);
+
+	if (!task_here())
+		((void (*)(void))find_next("abort"))();
+	sys_call(__NR_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof(set));
+	hook_raise(SIGABRT);
+	hook_sigaction(SIGABRT, &act, NULL);
+	sys_call(__NR_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof(set));
+	hook_raise(SIGABRT);
+	for (;;)
+		sys_call(__NR_exit_group, 127);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Signals that are waited for, or read: sigwait(3) and its kin, signalfd(2). */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/single_threaded.h>
+#include <sys/uio.h>
+
+#include "preload/hook.h"
+#include "preload/signal.h"
+
+void __chk_fail(void) __attribute__((noreturn));
+
+/*
+ * The raw call, because libc's replaces SI_TKILL before anybody can see it. It is a cancellation
+ * point; a thread that is alone cannot be cancelled.
+ */
+static long wait_for_signal(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+{
+	int type;
+	long ret;
+
+	if (__libc_single_threaded)
+		return sys_call(__NR_rt_sigtimedwait, set, info, timeout, sizeof(uint64_t));
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	ret = sys_call(__NR_rt_sigtimedwait, set, info, timeout, sizeof(uint64_t));
+	pthread_setcanceltype(type, NULL);
+	return ret;
+}
+
+long hook_sys_rt_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
+			      size_t size)
+{
+	siginfo_t own;
+	long ret;
+
+	do
+		ret = sys_call(__NR_rt_sigtimedwait, set, &own, timeout, size);
+	while (ret > 0 && !signal_arrives(&own));
+	if (ret > 0 && info)
+		*info = own;
+	return ret;
+}
+
+long hook_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+{
+	siginfo_t own;
+	long ret;
+
+	do
+		ret = wait_for_signal(set, &own, timeout);
+	while (ret > 0 && !signal_arrives(&own));
+	if (ret <= 0)
+		return ret;
+	if (own.si_code == SI_TKILL)
+		own.si_code = SI_USER; /* as libc's */
+	if (info)
+		*info = own;
+	return ret;
+}
+
+long hook_sigwaitinfo(const sigset_t *set, siginfo_t *info)
+{
+	return hook_sigtimedwait(set, info, NULL);
+}
+
+int hook_sigwait(const sigset_t *set, int *sig)
+{
+	long ret;
+
+	do
+		ret = hook_sigtimedwait(set, NULL, NULL);
+	while (ret == -EINTR);
+	if (ret < 0)
+		return -ret;
+	*sig = ret;
+	return 0;
+}
+
+/* --- signalfd --- */
+
+/* Until the process has a signalfd, read(2) has nothing to look for. */
+static bool signalfd_seen;
+
+static bool may_have_signalfd(void)
+{
+	return signalfd_seen || unlikely(READ_ONCE(current->flags) & PF_SIGNALFD);
+}
+
+int hook_signalfd(int fd, const sigset_t *mask, int flags)
+{
+	int ret = next_signalfd(fd, mask, flags);
+	struct task_struct *t;
+
+	if (ret < 0 || signalfd_seen)
+		return ret;
+	signalfd_seen = true;
+	/* Children and programs to come have it as well. */
+	for_each_task(i, t)
+		if (READ_ONCE(t->tgid) == current->tgid)
+			fetch_or(&t->flags, (uint32_t)PF_SIGNALFD);
+	return ret;
+}
+
+long hook_sys_signalfd4(int fd, const sigset_t *mask, size_t size, int flags)
+{
+	int ret = size == sizeof(uint64_t) ? hook_signalfd(fd, mask, flags) : -1;
+
+	return size != sizeof(uint64_t) ? -EINVAL : ret < 0 ? -errno : ret;
+}
+
+static bool is_signalfd(int fd)
+{
+	static const char name[] = "anon_inode:[signalfd]";
+	char path[40], link[sizeof(name)];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return sys_call(__NR_readlink, path, link, sizeof(link)) == sizeof(name) - 1 &&
+	       !memcmp(link, name, sizeof(name) - 1);
+}
+
+/* One signal read; false: the program must not see it. */
+static bool read_arrives(struct signalfd_siginfo *ssi)
+{
+	siginfo_t info;
+	bool real;
+
+	memset(&info, 0, sizeof(info));
+	info.si_signo = ssi->ssi_signo;
+	info.si_errno = ssi->ssi_errno;
+	info.si_code = ssi->ssi_code;
+	info.si_pid = ssi->ssi_pid;
+	info.si_uid = ssi->ssi_uid;
+	real = signal_arrives(&info);
+	if (real && !info.si_code && ssi->ssi_code)
+		*ssi = (struct signalfd_siginfo){ .ssi_signo = ssi->ssi_signo };
+	else
+		ssi->ssi_uid = info.si_uid;
+	return real;
+}
+
+/* What of the @n bytes just read into @iov the program is to see; 0: nothing, read again. */
+static ssize_t signals_read(const struct iovec *iov, ssize_t n)
+{
+	struct signalfd_siginfo *in = iov->iov_base, *out = in;
+
+	for (ssize_t done = 0; done < n; done += sizeof(*in), in++)
+		if (read_arrives(in))
+			*out++ = *in;
+	return (char *)out - (char *)iov->iov_base;
+}
+
+static bool are_signals(int fd, ssize_t n)
+{
+	return n > 0 && n % sizeof(struct signalfd_siginfo) == 0 && is_signalfd(fd);
+}
+
+ssize_t hook_read(int fd, void *buf, size_t n)
+{
+	ssize_t ret, seen;
+
+	do {
+		ret = seen = next_read(fd, buf, n);
+		if (unlikely(may_have_signalfd()) && are_signals(fd, ret))
+			seen = signals_read(&(struct iovec){ buf, ret }, ret);
+	} while (ret > 0 && !seen);
+	return seen;
+}
+
+long hook_sys_read(int fd, void *buf, size_t n)
+{
+	long ret, seen;
+
+	do {
+		ret = seen = sys_call(__NR_read, fd, buf, n);
+		if (unlikely(may_have_signalfd()) && are_signals(fd, ret))
+			seen = signals_read(&(struct iovec){ buf, ret }, ret);
+	} while (ret > 0 && !seen);
+	return seen;
+}
+
+/* Scattered pieces of signals are put together first. */
+ssize_t hook_readv(int fd, const struct iovec *iov, int n)
+{
+	struct signalfd_siginfo one[16];
+	size_t room = 0, at = 0;
+	ssize_t ret;
+
+	if (likely(!may_have_signalfd()) || n < 1 || !is_signalfd(fd))
+		return next_readv(fd, iov, n);
+	for (int i = 0; i < n; i++)
+		room += iov[i].iov_len;
+	ret = hook_read(fd, one, room < sizeof(one) ? room : sizeof(one));
+	for (int i = 0; ret > 0 && i < n && at < (size_t)ret; i++) {
+		size_t part = (size_t)ret - at < iov[i].iov_len ? (size_t)ret - at : iov[i].iov_len;
+
+		memcpy(iov[i].iov_base, (char *)one + at, part);
+		at += part;
+	}
+	return ret;
+}
+
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t buflen);
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t buflen)
+{
+	if (n > buflen)
+		__chk_fail();
+	if (!task_here())
+		return ((__typeof__(read) *)find_next("read"))(fd, buf, n);
+	return hook_read(fd, buf, n);
+}
