@@ -36,6 +36,8 @@
 	X(login_tty)                                                                               \
 	X(getgrouplist)                                                                            \
 	X(sigaction)                                                                               \
+	X(timer_create)                                                                            \
+	X(timer_delete)                                                                            \
 	X(posix_spawnattr_init)                                                                    \
 	X(posix_spawnattr_destroy)                                                                 \
 	X(posix_spawnattr_getflags)                                                                \

@@ -184,4 +184,11 @@ void exit_itimers(struct task_struct *leader);
 /* posix_timer_sends - does a timer of @leader's process send @sig (to thread @tid, if not 0)? */
 bool posix_timer_sends(const struct task_struct *leader, int sig);
 
+/*
+ * reap_timers - give back what the dead have left: timers half made or half deleted, and those of
+ * processes that have ended (a zombie has none). @record: only those charged to it (index); -1:
+ * all. How many; part of reap_dead().
+ */
+int reap_timers(int64_t record);
+
 #endif
