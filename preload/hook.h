@@ -140,6 +140,8 @@ long hook_prctl(int option, unsigned long a2, unsigned long a3, unsigned long a4
 long hook_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr);
 long hook_sys_mq_open(const char *name, int oflag, mode_t mode, const struct mq_attr *attr);
 long hook_sys_mq_unlink(const char *name);
+long hook_sys_timer_create(clockid_t clock, const struct sigevent *ev, int *id);
+long hook_sys_timer_delete(int id);
 long hook_mremap(void *old, size_t old_len, size_t new_len, int flags, void *new_addr);
 long hook_brk_sys(void *addr);
 int hook_open(const char *path, int oflag, mode_t mode);

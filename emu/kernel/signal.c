@@ -733,7 +733,7 @@ static void reconcile_holders(struct ucounts *uc)
 		if (may_hold(t))
 			signal_reconcile(t);
 	}
-	reap_timers();
+	reap_timers(-1);
 }
 
 void signal_reconcile_record(struct ucounts *uc)
@@ -743,7 +743,7 @@ void signal_reconcile_record(struct ucounts *uc)
 	for_each_task(i, t)
 		if (READ_ONCE(t->ucounts) == ucounts_index(uc) + 1 || may_hold(t))
 			signal_reconcile(t);
-	reap_timers();
+	reap_timers(-1);
 }
 
 void signal_reconcile_all(void)
@@ -752,7 +752,7 @@ void signal_reconcile_all(void)
 
 	for_each_task(i, t)
 		signal_reconcile(t);
-	reap_timers();
+	reap_timers(-1);
 }
 
 /* --- dispositions and masks --- */

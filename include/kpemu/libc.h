@@ -48,6 +48,8 @@
 	X(signalfd)                                                                        \
 	X(read)                                                                            \
 	X(readv)                                                                           \
+	X(timer_create)                                                                            \
+	X(timer_delete)                                                                            \
 	X(posix_spawnattr_init)                                                                    \
 	X(posix_spawnattr_destroy)                                                                 \
 	X(posix_spawnattr_getflags)                                                                \

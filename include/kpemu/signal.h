@@ -188,10 +188,14 @@ struct k_itimer *posix_timer_find(const struct task_struct *leader, uint64_t id)
 /* exit_itimers - all timers of @leader's process go: exec, exit. */
 void exit_itimers(struct task_struct *leader);
 
-/* reap_timers - timers whose process has ended, though it waits to be reaped, go; so do torn ones. */
-void reap_timers(void);
-
 /* posix_timer_sends - does a timer of @leader's process send @sig ? */
 bool posix_timer_sends(const struct task_struct *leader, int sig);
+
+/*
+ * reap_timers - give back what the dead have left: timers half made or half deleted, and those of
+ * processes that have ended (a zombie has none). @record: only those charged to it (index); -1:
+ * all. How many; part of reap_dead().
+ */
+int reap_timers(int64_t record);
 
 #endif
