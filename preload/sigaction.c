@@ -29,10 +29,15 @@ static uint64_t interrupting; /* by siginterrupt(): what signal(2) installs does
 __thread int signals_deferred __attribute__((tls_model("initial-exec")));
 __thread int signal_put_aside __attribute__((tls_model("initial-exec")));
 
-/* The one signal that came while signals were deferred. */
+/*
+ * Signals that came while they were deferred. The kernel may deliver several at one point, each
+ * into the first instruction of the one before it; the last of them to run is the one that
+ * interrupted the program.
+ */
+#define ASIDE 4
 static __thread struct {
-	siginfo_t info;
-	uint64_t mask; /* of the code that it interrupted */
+	siginfo_t info[ASIDE];
+	uint64_t mask; /* of the code that was interrupted */
 	gregset_t gregs;
 } aside __attribute__((tls_model("initial-exec")));
 
@@ -71,14 +76,54 @@ bool signal_arrives(siginfo_t *info)
 	return real;
 }
 
+/* What the model has made of the signal of a frame. The kernel leaves these bytes 0. */
+enum { FRAME_NEW, FRAME_REAL, FRAME_NOTHING };
+static int *frame_state(siginfo_t *info)
+{
+	return (int *)((char *)info + sizeof(*info)) - 1;
+}
+
+static void frame_arrives(siginfo_t *info)
+{
+	if (*frame_state(info) == FRAME_NEW)
+		*frame_state(info) = signal_arrives(info) ? FRAME_REAL : FRAME_NOTHING;
+}
+
+static void trampoline(int sig, siginfo_t *info, void *context);
+
+/*
+ * Frames below, whose functions have not begun, never will if the handler jumps away: their signals
+ * have left the queue now.
+ */
+static void frames_arrive(siginfo_t *info, const ucontext_t *context)
+{
+	for (;;) {
+		const greg_t *regs = context->uc_mcontext.gregs;
+
+		frame_arrives(info);
+		if (likely(regs[REG_RIP] != (greg_t)trampoline))
+			return;
+		info = (siginfo_t *)regs[REG_RSI];
+		context = (const ucontext_t *)regs[REG_RDX];
+	}
+}
+
+static void run_handler(int sig, siginfo_t *info, void *context)
+{
+	bool real = *frame_state(info) == FRAME_REAL;
+
+	*frame_state(info) = FRAME_NEW;
+	if (real)
+		READ_ONCE(handlers[sig].fn)(sig, info, context);
+}
+
 static void deliver(int sig, siginfo_t *info, void *context)
 {
 	int saved = errno;
-	bool real = signal_arrives(info);
 
+	frames_arrive(info, context);
 	errno = saved;
-	if (real)
-		READ_ONCE(handlers[sig].fn)(sig, info, context);
+	run_handler(sig, info, context);
 }
 
 /* The instruction that raised it would raise it again. */
@@ -96,14 +141,22 @@ static bool is_synchronous(const siginfo_t *info)
 	return false;
 }
 
+static void set_mask(uint64_t mask)
+{
+	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+}
+
 static void put_aside(siginfo_t *info, ucontext_t *context)
 {
-	aside.info = *info;
 	aside.mask = mask_of(&context->uc_sigmask);
 	memcpy(aside.gregs, context->uc_mcontext.gregs, sizeof(aside.gregs));
-	/* Until allow_signals() nothing else comes. */
+	/* Until allow_signals() nothing else comes, but for what has been delivered already. */
 	memset(&context->uc_sigmask, 0xff, sizeof(aside.mask));
-	signal_put_aside = info->si_signo;
+	if (signal_put_aside < ASIDE)
+		aside.info[signal_put_aside++] = *info;
+	else
+		sys_call(__NR_rt_tgsigqueueinfo, sys_call(__NR_getpid), sys_call(__NR_gettid),
+			 info->si_signo, info);
 }
 
 static void trampoline(int sig, siginfo_t *info, void *context)
@@ -114,27 +167,37 @@ static void trampoline(int sig, siginfo_t *info, void *context)
 		deliver(sig, info, context);
 }
 
-static void set_mask(uint64_t mask)
+/* While the handler of @info runs, the functions of the @n frames below have not begun. */
+static uint64_t mask_during(uint64_t mask, const siginfo_t *info, int n)
 {
-	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+	for (int i = 0; i <= n; i++) {
+		int sig = info[i].si_signo;
+
+		mask |= handlers[sig].mask;
+		if (!(handlers[sig].flags & SA_NODEFER))
+			mask |= sig_bit(sig);
+	}
+	return mask;
 }
 
 void run_put_aside(void)
 {
-	siginfo_t info = aside.info;
-	uint64_t before = aside.mask, during;
+	int n = signal_put_aside, saved = errno;
+	uint64_t before = aside.mask;
+	siginfo_t info[ASIDE];
 	ucontext_t context;
-	int sig = info.si_signo, saved = errno;
 
 	memset(&context, 0, sizeof(context));
 	memcpy(&context.uc_sigmask, &before, sizeof(before));
 	memcpy(context.uc_mcontext.gregs, aside.gregs, sizeof(aside.gregs));
+	memcpy(info, aside.info, n * sizeof(*info));
 	signal_put_aside = 0;
-	during = before | handlers[sig].mask;
-	if (!(handlers[sig].flags & SA_NODEFER))
-		during |= sig_bit(sig);
-	set_mask(during);
-	deliver(sig, &info, &context);
+	for (int i = 0; i < n; i++)
+		frame_arrives(&info[i]);
+	for (int i = 0; i < n; i++) {
+		set_mask(mask_during(before, &info[i], n - 1 - i));
+		run_handler(info[i].si_signo, &info[i], &context);
+	}
 	set_mask(before);
 	errno = saved;
 }

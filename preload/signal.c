@@ -183,6 +183,8 @@ static long queue_to_process(pid_t pid, int sig, siginfo_t *info)
 	t = pid > 0 ? process_of(pid) : NULL;
 	if (!t)
 		return sys_call(__NR_rt_sigqueueinfo, pid, sig, info);
+	info->si_signo = sig;
+	signal_own_info(info);
 	return send(&(struct send){ t, PENDING_SHARED, sig, info->si_code, pid, 0,
 				    __NR_rt_sigqueueinfo, { pid, sig, (long)info } });
 }
@@ -265,6 +267,8 @@ static long queue_to_thread(pid_t tgid, pid_t tid, int sig, siginfo_t *info)
 	t = thread_of(tgid, tid);
 	if (!t)
 		return sys_call(__NR_rt_tgsigqueueinfo, tgid, tid, sig, info);
+	info->si_signo = sig;
+	signal_own_info(info);
 	return send(&(struct send){ t, PENDING_PRIVATE, sig, info->si_code, tgid, tid,
 				    __NR_rt_tgsigqueueinfo, { tgid, tid, sig, (long)info } });
 }
@@ -382,6 +386,8 @@ long hook_pidfd_send_signal(int fd, int sig, siginfo_t *uinfo, unsigned int flag
 		if (!may_claim(&info, s.tid == own_tgid()))
 			return -EPERM;
 		s.code = info.si_code;
+		signal_own_info(&info);
+		s.a[2] = (long)&info;
 	}
 	return send(&s);
 }

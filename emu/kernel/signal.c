@@ -14,7 +14,8 @@
 
 #define SIGPENDING  UCOUNT_RLIMIT_SIGPENDING
 #define GATE_YIELDS 2000 /* how long anybody waits for senders before going on without them */
-#define LOST_MAGIC  0x6b706c73 /* si_errno of a signal whose siginfo was lost */
+#define LOST_MAGIC  0x6b706c73 /* si_errno of a signal whose siginfo was lost ... */
+#define OURS_MAGIC  0x6b706f73 /* ... and of one that claims to be the kernel's, but has an entry */
 
 #define WORD_COUNT   0xffffffull
 #define WORD_LOST    (1ull << 40)
@@ -572,19 +573,39 @@ static bool has_entry(struct task_struct *t, enum sig_queue q, int sig, bool fou
 	return found ? w & WORD_FOUND : word_count(w) || w & WORD_OLDER;
 }
 
-static void entry_leaves(struct task_struct *t, struct task_struct *leader, const siginfo_t *info)
+void signal_own_info(siginfo_t *info)
 {
-	bool kernels = is_kernels(info), private;
-	int sig = info->si_signo;
+	if (is_kernels(info) && !info->si_errno)
+		info->si_errno = OURS_MAGIC;
+}
 
-	/* The kernel takes from the thread's own queue first. */
-	private = info->si_code == SI_TKILL ||
-		  (info->si_code != SI_USER && has_entry(t, PENDING_PRIVATE, sig, kernels));
-	if (!private)
+/*
+ * The kernel takes from the thread's own queue first. The code says where kill(2) and tgkill(2)
+ * put it, but a program can claim either.
+ */
+static enum sig_queue queue_left(struct task_struct *t, struct task_struct *leader, int sig,
+				 int code, bool found)
+{
+	if (code == SI_USER)
+		return has_entry(leader, PENDING_SHARED, sig, found) ||
+				       !has_entry(t, PENDING_PRIVATE, sig, found) ?
+			       PENDING_SHARED :
+			       PENDING_PRIVATE;
+	return has_entry(t, PENDING_PRIVATE, sig, found) ? PENDING_PRIVATE : PENDING_SHARED;
+}
+
+static void entry_leaves(struct task_struct *t, struct task_struct *leader, siginfo_t *info)
+{
+	bool kernels = is_kernels(info) && info->si_errno != OURS_MAGIC;
+	int sig = info->si_signo;
+	enum sig_queue q = queue_left(t, leader, sig, info->si_code, kernels);
+
+	if (info->si_errno == OURS_MAGIC)
+		info->si_errno = 0;
+	if (q == PENDING_SHARED)
 		t = leader;
-	if (kernels && !has_entry(t, private ? PENDING_PRIVATE : PENDING_SHARED, sig, true))
-		return;
-	dequeue(t, private ? PENDING_PRIVATE : PENDING_SHARED, sig, kernels ? WORD_FOUND : 0);
+	if (!kernels || has_entry(t, q, sig, true))
+		dequeue(t, q, sig, kernels ? WORD_FOUND : 0);
 }
 
 bool signal_received(struct task_struct *t, siginfo_t *info)

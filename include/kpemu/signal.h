@@ -92,6 +92,12 @@ void sent_signal(struct task_struct *t, enum sig_queue q, int sig, int result, b
 /* signal_lost_info - what is really sent where only the fact of a signal may arrive. */
 void signal_lost_info(siginfo_t *info, int sig);
 
+/*
+ * signal_own_info - a program sends @info with a code that the kernel uses for signals of its own:
+ * mark it, so that the receiver's side knows that it has an entry.
+ */
+void signal_own_info(siginfo_t *info);
+
 /* check_kill_permission - may `current`'s process send @sig to @t? 0, -EINVAL, -EPERM. */
 int check_kill_permission(struct task_struct *t, int sig);
 
