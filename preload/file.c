@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <kpemu/mqueue.h>
@@ -10,16 +11,35 @@
 
 #include "preload/hook.h"
 
+/* Anything but reading, as procfs answers it for a file that is there, and only for reading. */
+static int refuse_emulated(int dirfd, const char *path, int oflag)
+{
+	enum proc_file file = proc_world_path(dirfd, path);
+
+	if (file == PROC_NONE || oflag & O_PATH)
+		return -ENOENT;
+	if (file == PROC_NO_FILE)
+		return oflag & O_CREAT ? -EACCES : -ENOENT;
+	if ((oflag & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+		return -EEXIST;
+	if (file == PROC_DIR)
+		return (oflag & O_ACCMODE) == O_RDONLY && !(oflag & O_CREAT) ? -EACCES : -EISDIR;
+	return oflag & O_DIRECTORY ? -ENOTDIR : -EACCES;
+}
+
 /* A snapshot of an emulated file, or -ENOENT: it is for the kernel to open (or to refuse). */
 static int open_emulated(int dirfd, const char *path, int oflag)
 {
 	struct proc_target target;
 	int fd;
 
-	if (!path || (oflag & (O_ACCMODE | O_PATH | O_DIRECTORY)) != O_RDONLY ||
-	    (oflag & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) ||
-	    !proc_resolve(current, dirfd, path, &target))
+	if (!path)
 		return -ENOENT;
+	if ((oflag & (O_ACCMODE | O_PATH | O_DIRECTORY)) != O_RDONLY ||
+	    (oflag & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+		return refuse_emulated(dirfd, path, oflag);
+	if (!proc_resolve(current, dirfd, path, &target))
+		return oflag & O_CREAT ? refuse_emulated(dirfd, path, oflag) : -ENOENT;
 	/* Signals stay as they are: the real file, from which the text is made, shows the mask. */
 	fd = proc_open(current, &target, oflag);
 	return fd == -ESRCH ? -ENOENT : fd;
@@ -167,6 +187,8 @@ long hook_fstatat(int dirfd, const char *path, struct stat *st, int flags)
 {
 	long ret = sys_call(__NR_newfstatat, dirfd, path, st, flags);
 
+	if (ret == -ENOENT && proc_world_stat(proc_world_path(dirfd, path), st))
+		return 0;
 	if (ret)
 		return ret;
 	if (proc_maybe(st->st_blksize))
@@ -224,10 +246,36 @@ long hook_fchown(int fd, uid_t uid, gid_t gid)
 	return q ? mqueue_chown(current, q, uid, gid) : sys_call(__NR_fchown, fd, uid, gid);
 }
 
+static long world_statx(int dirfd, const char *path, struct statx *stx)
+{
+	struct statx_timestamp now;
+	struct stat st;
+
+	if (!proc_world_stat(proc_world_path(dirfd, path), &st))
+		return -ENOENT;
+	now = (struct statx_timestamp){ .tv_sec = st.st_mtim.tv_sec,
+					.tv_nsec = st.st_mtim.tv_nsec };
+	*stx = (struct statx){
+		.stx_mask = STATX_BASIC_STATS,
+		.stx_blksize = st.st_blksize,
+		.stx_nlink = st.st_nlink,
+		.stx_mode = st.st_mode,
+		.stx_ino = st.st_ino,
+		.stx_atime = now,
+		.stx_ctime = now,
+		.stx_mtime = now,
+		.stx_dev_major = major(st.st_dev),
+		.stx_dev_minor = minor(st.st_dev),
+	};
+	return 0;
+}
+
 long hook_statx(int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx)
 {
 	long ret = sys_call(__NR_statx, dirfd, path, flags, mask, stx);
 
+	if (ret == -ENOENT)
+		return world_statx(dirfd, path, stx);
 	if (!ret && proc_maybe(stx->stx_blksize))
 		proc_owner(dirfd, path ? path : "", &stx->stx_uid, &stx->stx_gid);
 	return ret;

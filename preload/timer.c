@@ -69,22 +69,23 @@ static int thread_of(const struct sigevent *ev)
 	return ev && ev->sigev_notify & SIGEV_THREAD_ID ? ev->_sigev_un._tid : 0;
 }
 
-/*
- * For SIGEV_THREAD libc has a helper thread of its own, which takes a signal of libc's: nothing
- * that the program sees.
- */
+/* To the kernel SIGEV_THREAD is as SIGEV_SIGNAL. */
 static int signal_of(const struct sigevent *ev)
 {
 	if (!ev)
 		return SIGALRM;
-	return ev->sigev_notify == SIGEV_NONE || ev->sigev_notify == SIGEV_THREAD ? 0 :
-										     ev->sigev_signo;
+	return ev->sigev_notify == SIGEV_NONE ? 0 : ev->sigev_signo;
 }
 
+/*
+ * For libc's SIGEV_THREAD a helper thread of its own takes a signal of its own: nothing that the
+ * program sees.
+ */
 int hook_timer_create(clockid_t clock, struct sigevent *ev, timer_t *id)
 {
+	bool helper = ev && ev->sigev_notify == SIGEV_THREAD;
 	struct new_timer n;
-	long err = timer_begin(&n, clock, signal_of(ev), thread_of(ev));
+	long err = timer_begin(&n, clock, helper ? 0 : signal_of(ev), thread_of(ev));
 	int ret;
 
 	if (err)
@@ -94,7 +95,6 @@ int hook_timer_create(clockid_t clock, struct sigevent *ev, timer_t *id)
 	return ret;
 }
 
-/* To the kernel SIGEV_THREAD is as SIGEV_SIGNAL. */
 long hook_sys_timer_create(clockid_t clock, const struct sigevent *ev, int *id)
 {
 	struct sigevent copy;
@@ -102,16 +102,16 @@ long hook_sys_timer_create(clockid_t clock, const struct sigevent *ev, int *id)
 	int made = 0;
 	long ret;
 
-	if (ev && copy_from_user(&copy, ev, sizeof(copy)))
-		return -EFAULT;
-	ret = timer_begin(&n, clock,
-			  !ev			       ? SIGALRM :
-			  copy.sigev_notify == SIGEV_NONE ? 0 :
-							    copy.sigev_signo,
-			  thread_of(ev ? &copy : NULL));
+	if (ev) {
+		ret = copy_from_user(&copy, ev, sizeof(copy));
+		if (ret)
+			return ret;
+		ev = &copy;
+	}
+	ret = timer_begin(&n, clock, signal_of(ev), thread_of(ev));
 	if (ret)
 		return ret;
-	ret = sys_call(__NR_timer_create, clock, ev ? &copy : NULL, id ? &made : NULL);
+	ret = sys_call(__NR_timer_create, clock, ev, id ? &made : NULL);
 	if (!ret && copy_to_user(id, &made, sizeof(made))) {
 		sys_call(__NR_timer_delete, made);
 		ret = -EFAULT;

@@ -12,6 +12,8 @@
 #include <kpemu/mlock.h>
 #include <kpemu/proc.h>
 #include <kpemu/sched.h>
+#include <kpemu/signal.h>
+#include <kpemu/ucount.h>
 #include <kpemu/world.h>
 
 #include "emu/lib/rawsys.h"
@@ -80,7 +82,7 @@ static void text_put(struct proc_text *x, const char *s, size_t n)
 __attribute__((format(printf, 2, 3))) static void text_printf(struct proc_text *x,
 							      const char *format, ...)
 {
-	char line[128];
+	char line[256];
 	va_list args;
 	int n;
 
@@ -142,14 +144,26 @@ static void show_locked(struct proc_text *x, const struct proc_line *line)
 }
 
 /* Not around all of a text: the caller's mask is a line of it. */
+static void block_signals(uint64_t *old)
+{
+	uint64_t all = ~0ull;
+
+	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, &all, old, sizeof(all));
+}
+
+static void restore_signals(const uint64_t *old)
+{
+	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, old, 0, sizeof(*old));
+}
+
 static int reap_with_signals_blocked(void)
 {
-	uint64_t all = ~0ull, old;
+	uint64_t old;
 	int n;
 
-	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all));
+	block_signals(&old);
 	n = reap_dead(-1);
-	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, &old, 0, sizeof(old));
+	restore_signals(&old);
 	return n;
 }
 
@@ -167,9 +181,30 @@ static void show_threads(struct proc_text *x, const struct proc_line *line)
 	text_printf(x, "%s\t%lu\n", line->start, n ? n : real);
 }
 
+/*
+ * To look what waits costs a look at every task of the record. Where nothing is charged, and the
+ * host says that nothing waits for any process of the real user, it is not needed.
+ */
+static unsigned long pending_signals(struct ucounts *uc, unsigned long real)
+{
+	uint64_t old;
+
+	if (real || get_rlimit_value(uc, UCOUNT_RLIMIT_SIGPENDING)) {
+		block_signals(&old);
+		signal_reconcile_record(uc);
+		reap_dead(ucounts_index(uc));
+		restore_signals(&old);
+	}
+	return get_rlimit_value(uc, UCOUNT_RLIMIT_SIGPENDING);
+}
+
 static void show_sigq(struct proc_text *x, const struct proc_line *line)
 {
-	text_printf(x, "%s\t%lu/%llu\n", line->start, real_number(x),
+	uint32_t idx = READ_ONCE(x->task->ucounts);
+	struct ucounts *uc = idx ? table_slot(TABLE_UCOUNTS, idx - 1) : NULL;
+	unsigned long real = real_number(x);
+
+	text_printf(x, "%s\t%lu/%llu\n", line->start, uc ? pending_signals(uc, real) : real,
 		    (unsigned long long)rlimit(x->task, UCOUNT_RLIMIT_SIGPENDING));
 }
 
@@ -222,13 +257,146 @@ static const struct proc_line limits_lines[] = {
 	{ NULL, NULL, 0 },
 };
 
+/* --- /proc/kpemu --- */
+
+/* Before a person reads numbers of the world: what waits, and who is dead. */
+static void look_again(void)
+{
+	struct ucounts *uc;
+	uint64_t old;
+
+	block_signals(&old);
+	for_each_ucounts(i, uc)
+		if (slot_state(READ_ONCE(uc->slot)) == SLOT_LIVE)
+			signal_reconcile_record(uc);
+	reap_dead(-1);
+	restore_signals(&old);
+}
+
+/* Tasks, bytes, signals, kB. */
+static long long amount(uint32_t type, int64_t v)
+{
+	return type == UCOUNT_RLIMIT_MEMLOCK ? v * 4 : v;
+}
+
+/* The three columns of a limit are as wide as their names, or as most numbers. */
+#define NUMBER_WIDTH 10
+
+static int column(char *buf, size_t size, enum rlimit_type type, const char *what)
+{
+	int n = snprintf(buf, size, "%s%s%s", rlimit_name(type),
+			 type == UCOUNT_RLIMIT_MEMLOCK && strcmp(what, "_refused") ? "_kb" : "",
+			 what);
+
+	return n < NUMBER_WIDTH ? NUMBER_WIDTH : n;
+}
+
+/* @uc NULL: the names. */
+static void show_column(struct proc_text *x, struct ucounts *uc, enum rlimit_type type,
+			const char *what, long long value)
+{
+	char name[40];
+	int width = column(name, sizeof(name), type, what);
+
+	if (uc)
+		text_printf(x, " %*lld", width, value);
+	else
+		text_printf(x, " %*s", width, name);
+}
+
+static void show_record(struct proc_text *x, struct ucounts *uc)
+{
+	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++) {
+		show_column(x, uc, i, "", uc ? amount(i, get_rlimit_value(uc, i)) : 0);
+		show_column(x, uc, i, "_peak", uc ? amount(i, atomic64_read(&uc->peak[i])) : 0);
+		show_column(x, uc, i, "_refused", uc ? atomic64_read(&uc->refused[i]) : 0);
+	}
+	text_put(x, "\n", 1);
+}
+
+static void show_ucounts(struct proc_text *x)
+{
+	struct ucounts *uc;
+
+	text_printf(x, "%4s %10s", "ns", "uid");
+	show_record(x, NULL);
+	for_each_ucounts(i, uc) {
+		if (slot_state(READ_ONCE(uc->slot)) != SLOT_LIVE)
+			continue;
+		text_printf(x, "%4u %10u", uc->ns, uc->uid);
+		show_record(x, uc);
+	}
+}
+
+/* Names of programs may have anything in them; a line stays a line, and a word a word. */
+static const char *printable(char *buf, size_t size, const char *s, size_t n, bool word)
+{
+	size_t i;
+
+	for (i = 0; i < n && i + 1 < size && s[i]; i++)
+		buf[i] = (unsigned char)s[i] < ' ' + word || s[i] == 0x7f ? '?' : s[i];
+	buf[i] = '\0';
+	return buf;
+}
+
+static void show_refusal(struct proc_text *x, const struct refusal_record *rec)
+{
+	const struct refusal *r = &rec->first;
+	const char *err = strerrorname_np(r->err);
+	char call[sizeof(rec->call) + 1], comm[sizeof(rec->comm) + 1];
+
+	text_printf(x, "%-10s %5d %4u %10u %12lld %12lld %12lld %-6s %-15s %7d %7lld %s\n",
+		    r->type < UCOUNT_RLIMIT_COUNTS ? rlimit_name(r->type) : "?", r->level, r->ns,
+		    r->uid, amount(r->type, r->use), amount(r->type, r->limit),
+		    amount(r->type, r->asked), err ? err : "?",
+		    printable(call, sizeof(call), rec->call, sizeof(rec->call), true), r->pid,
+		    (long long)atomic64_read(&rec->count),
+		    printable(comm, sizeof(comm), rec->comm, sizeof(rec->comm), false));
+}
+
+static void show_count(struct proc_text *x, const char *name, long long value)
+{
+	text_printf(x, "%-15s %lld\n", name, value);
+}
+
+/* In the same table are programs that could not be entered (err 0): these are only counted here. */
+static void show_events(struct proc_text *x)
+{
+	const struct world_counts *c = &world->counts;
+	struct refusal_record *rec;
+
+	text_printf(x, "%-10s %5s %4s %10s %12s %12s %12s %-6s %-15s %7s %7s %s\n", "limit",
+		    "level", "ns", "uid", "use", "max", "asked", "errno", "call", "pid", "times",
+		    "comm");
+	for (uint32_t i = 0; (rec = table_slot(TABLE_REFUSAL, i)); i++)
+		if (slot_state(smp_load_acquire(&rec->slot)) == SLOT_LIVE && rec->first.err)
+			show_refusal(x, rec);
+	text_put(x, "\n", 1);
+	show_count(x, "uncovered", atomic64_read(&c->uncovered));
+	show_count(x, "adopted", atomic64_read(&c->adopted));
+	show_count(x, "host_collisions", atomic64_read(&c->host_collisions));
+	show_count(x, "mq_clamped", atomic64_read(&c->mq_clamped));
+	show_count(x, "recoveries", atomic64_read(&c->recoveries));
+	show_count(x, "reaped_dead", atomic64_read(&c->reaped_dead));
+	show_count(x, "refusals_lost", READ_ONCE(world->refusals_lost));
+}
+
+/* A file of a task has a table of lines, one of the world a function for all of it. */
 static const struct {
 	const char *name;
 	const struct proc_line *lines;
+	void (*show)(struct proc_text *x);
 } proc_files[NR_PROC_FILES] = {
-	[PROC_STATUS] = { "status", status_lines },
-	[PROC_LIMITS] = { "limits", limits_lines },
+	[PROC_STATUS] = { "status", status_lines, NULL },
+	[PROC_LIMITS] = { "limits", limits_lines, NULL },
+	[PROC_UCOUNTS] = { "ucounts", NULL, show_ucounts },
+	[PROC_EVENTS] = { "events", NULL, show_events },
 };
+
+static bool is_world_file(enum proc_file file)
+{
+	return file < NR_PROC_FILES && proc_files[file].show;
+}
 
 static enum proc_file file_named(const char *name, size_t len)
 {
@@ -369,12 +537,25 @@ static bool same_task(const struct task_struct *t, uint64_t word)
 	return slot_state(now) != SLOT_FREE && slot_gen(now) == slot_gen(word);
 }
 
+static long make_world_text(enum proc_file file, int fd)
+{
+	struct proc_text x = { .in = -1, .out = fd };
+
+	look_again();
+	proc_files[file].show(&x);
+	text_flush(&x);
+	return x.err ? x.err : sys_call(__NR_ftruncate, fd, x.pos);
+}
+
 /* Replace the content of @fd by the text of @target. 0 or -errno. */
 static long make_text(struct task_struct *t, const struct proc_target *target, int fd)
 {
 	struct proc_text x;
 	uint64_t word;
 	long err;
+
+	if (is_world_file(target->file))
+		return make_world_text(target->file, fd);
 
 	x.task = find_task(t, target->tid);
 	if (!x.task || READ_ONCE(x.task->tgid) != target->tgid)
@@ -625,9 +806,12 @@ static bool parse_path(const struct task_struct *t, const char *s, struct proc_p
 
 static enum proc_file parse_file(const struct task_struct *t, const char *s, struct proc_path *path)
 {
+	enum proc_file file;
+
 	if (!parse_path(t, s, path) || path->rest[0] != '/')
 		return PROC_NONE;
-	return file_named(path->rest + 1, strlen(path->rest + 1));
+	file = file_named(path->rest + 1, strlen(path->rest + 1));
+	return is_world_file(file) ? PROC_NONE : file;
 }
 
 /* Where the kernel finds @path, as parse_path() reads it; false if nowhere or not by a path. */
@@ -655,6 +839,75 @@ static struct task_struct *path_task(struct task_struct *t, const struct proc_pa
 	return thread && READ_ONCE(thread->tgid) == READ_ONCE(p->tgid) ? thread : NULL;
 }
 
+#define WORLD_DIR_NAME "kpemu"
+
+/* If the component of @path that ends before @end is the directory's name, how much is before it. */
+static long before_world_dir(const char *path, const char *end)
+{
+	const long len = strlen(WORLD_DIR_NAME);
+
+	while (end > path && end[-1] == '/')
+		end--;
+	if (end - path < len || memcmp(end - len, WORLD_DIR_NAME, len))
+		return -1;
+	end -= len;
+	return end == path || end[-1] == '/' ? end - path : -1;
+}
+
+/* Do the first @len bytes of @path, up to a slash, lead to /proc? */
+static bool leads_to_proc(int dirfd, const char *path, long len)
+{
+	char dir[64] = ".", name[16];
+
+	if (len < 0 || len >= (long)sizeof(dir))
+		return false;
+	if (len == 6 && !memcmp(path, "/proc/", 6))
+		return true;
+	if (len)
+		memcpy(dir, path, len);
+	dir[len ? len : 1] = '\0';
+	return real_path(dirfd, dir, name, sizeof(name)) && !strcmp(name, "/proc");
+}
+
+/* The kernel can be asked for what is before the directory's name only: it has no such directory. */
+enum proc_file proc_world_path(int dirfd, const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	enum proc_file file;
+
+	if (!path)
+		return PROC_NONE;
+	if (slash && slash[1] && leads_to_proc(dirfd, path, before_world_dir(path, slash))) {
+		file = file_named(slash + 1, strlen(slash + 1));
+		return is_world_file(file) ? file : PROC_NO_FILE;
+	}
+	if (leads_to_proc(dirfd, path, before_world_dir(path, path + strlen(path))))
+		return PROC_DIR;
+	return PROC_NONE;
+}
+
+bool proc_world_stat(enum proc_file file, struct stat *st)
+{
+	bool dir = file == PROC_DIR;
+	struct timespec now;
+	struct stat proc;
+
+	if (!dir && !is_world_file(file))
+		return false;
+	clock_gettime(CLOCK_REALTIME, &now);
+	*st = (struct stat){
+		.st_dev = sys_call(__NR_newfstatat, AT_FDCWD, "/proc", &proc, 0) ? 0 : proc.st_dev,
+		.st_ino = world->id + file,
+		.st_mode = dir ? S_IFDIR | 0555 : S_IFREG | 0444,
+		.st_nlink = dir ? 2 : 1,
+		.st_blksize = 1024,
+		.st_atim = now,
+		.st_mtim = now,
+		.st_ctim = now,
+	};
+	return true;
+}
+
 /*
  * A path without detours is read as it is. What becomes of any other is left to the kernel, which
  * alone knows where links and ".." lead; it is asked for no more than a name like ours.
@@ -665,10 +918,15 @@ bool proc_resolve(struct task_struct *t, int dirfd, const char *path, struct pro
 	const char *last = slash ? slash + 1 : path;
 	struct proc_path parsed;
 	struct task_struct *p;
+	enum proc_file file;
 	char name[128];
 
-	if (!t || !last || !file_named(last, strlen(last)))
+	if (!t || !last || !(file = file_named(last, strlen(last))))
 		return false;
+	if (is_world_file(file)) {
+		*target = (struct proc_target){ file, 1, 1 };
+		return proc_world_path(dirfd, path) == file;
+	}
 	target->file = parse_file(t, path, &parsed);
 	if (!target->file && real_path(dirfd, path, name, sizeof(name)))
 		target->file = parse_file(t, name, &parsed);

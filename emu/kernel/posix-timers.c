@@ -340,6 +340,8 @@ int reap_timers(int64_t record)
 	struct k_itimer *tmr;
 	int n = 0;
 
+	if (!current)
+		return 0; /* nobody who could own what changes */
 	for_each_timer(i, tmr) {
 		uint64_t w = READ_ONCE(tmr->slot);
 		bool concerns = record < 0 || READ_ONCE(tmr->ucounts) == record + 1;

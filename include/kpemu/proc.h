@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 struct task_struct;
 
@@ -12,14 +13,29 @@ enum proc_file {
 	PROC_NONE, /* not emulated: the real file */
 	PROC_STATUS,
 	PROC_LIMITS,
+	PROC_UCOUNTS, /* /proc/kpemu/ucounts: the records of the world and their counters */
+	PROC_EVENTS, /* /proc/kpemu/events: its refusals, and what it could not do */
 	NR_PROC_FILES,
+	PROC_DIR = NR_PROC_FILES, /* /proc/kpemu, which can be asked about, but not opened */
+	PROC_NO_FILE, /* another name in it */
 };
 
 /* What a path names: an emulated file of a task of the world. */
 struct proc_target {
 	enum proc_file file;
-	int32_t tgid, tid; /* the task whose file it is; tid == tgid unless a thread was named */
+	/* The task whose file it is; tid == tgid unless a thread was named. Of a world's files 1. */
+	int32_t tgid, tid;
 };
+
+/*
+ * proc_world_path - what @path (looked up from @dirfd) names in /proc/kpemu, a directory that only
+ * the world has: PROC_UCOUNTS, PROC_EVENTS, PROC_DIR, PROC_NO_FILE; else PROC_NONE. Costs system
+ * calls only where the last names are "kpemu" and not behind a plain /proc. Async-signal-safe.
+ */
+enum proc_file proc_world_path(int dirfd, const char *path);
+
+/* proc_world_stat - what stat(2) says of one of these; false unless it is a file or the directory. */
+_Bool proc_world_stat(enum proc_file file, struct stat *st);
 
 /*
  * proc_resolve - does @path (looked up from @dirfd as openat(2) does) name an emulated file?

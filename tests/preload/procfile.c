@@ -543,6 +543,108 @@ static void access_by_every_call(void)
 	check_err("stat_missing", ENOENT, err_of(stat("/proc/self/statusx", &(struct stat){ 0 })));
 }
 
+/* --- files that only a world has --- */
+
+#define UCOUNTS "/proc/kpemu/ucounts"
+#define EVENTS  "/proc/kpemu/events"
+
+static bool is_ucounts(int fd)
+{
+	char text[TEXT];
+	bool good = fd >= 0 && read_all(fd, text) > 0 &&
+		    !strncmp(text, "  ns        uid      nproc", 26);
+
+	close(fd);
+	return good;
+}
+
+static void world_files(void)
+{
+	int proc = open("/proc", O_PATH);
+	struct stat st, real;
+	struct statx stx;
+	char byte;
+	FILE *f;
+	int fd;
+
+	check_eq("open", true, is_ucounts(open(UCOUNTS, O_RDONLY)));
+	check_eq("open64", true, is_ucounts(open64(UCOUNTS, O_RDONLY | O_CLOEXEC)));
+	check_eq("__open_2", true, is_ucounts(__open_2(UCOUNTS, O_RDONLY)));
+	check_eq("openat", true, is_ucounts(openat(proc, "kpemu/ucounts", O_RDONLY)));
+	check_eq("number", true, is_ucounts(syscall(SYS_openat, proc, "kpemu/ucounts", O_RDONLY)));
+	check_eq("create", true, is_ucounts(open(UCOUNTS, O_RDONLY | O_CREAT, 0600)));
+	f = fopen(UCOUNTS, "r");
+	check_eq("fopen", true, f && is_ucounts(dup(fileno(f))));
+	fclose(f);
+	f = freopen(UCOUNTS, "r", fopen("/dev/null", "r"));
+	check_eq("freopen", true, f && is_ucounts(dup(fileno(f))));
+	fclose(f);
+
+	check_err("write", EACCES, err_of(open(UCOUNTS, O_WRONLY)));
+	check_err("read_and_write", EACCES, err_of(open(EVENTS, O_RDWR)));
+	check_err("create_and_write", EACCES,
+		  err_of(open(EVENTS, O_WRONLY | O_CREAT | O_TRUNC, 0600)));
+	check_err("exclusive", EEXIST, err_of(open(EVENTS, O_RDONLY | O_CREAT | O_EXCL, 0600)));
+	check_err("as_directory", ENOTDIR, err_of(open(EVENTS, O_RDONLY | O_DIRECTORY)));
+	check_err("new", EACCES, err_of(open("/proc/kpemu/new", O_RDONLY | O_CREAT, 0600)));
+	check_err("new_to_write", EACCES,
+		  err_of(open("/proc/kpemu/new", O_WRONLY | O_CREAT, 0600)));
+	check_err("missing", ENOENT, err_of(open("/proc/kpemu/new", O_RDONLY)));
+	check_err("missing_to_write", ENOENT, err_of(open("/proc/kpemu/new", O_WRONLY)));
+	check_err("fopen_to_write", EACCES, fopen(EVENTS, "w") ? 0 : errno);
+	check_err("fopen_to_append", EACCES, fopen(EVENTS, "a") ? 0 : errno);
+	fd = open(EVENTS, O_RDONLY);
+	check_err("written_to", EBADF, err_of(write(fd, "x", 1)));
+	check_eq("read", 1, pread(fd, &byte, 1, 0));
+	check_eq("text", 'l', byte);
+
+	stat("/proc", &real);
+	check_eq("stat", 0, stat(EVENTS, &st));
+	check_eq("mode", S_IFREG | 0444, st.st_mode);
+	check_eq("owner", 0, st.st_uid | st.st_gid | st.st_size);
+	check_eq("device", real.st_dev, st.st_dev);
+	check_eq("lstat", 0, lstat(UCOUNTS, &st));
+	check_eq("fstatat", 0, fstatat(proc, "kpemu/events", &st, 0));
+	check_eq("statx", 0, statx(AT_FDCWD, UCOUNTS, 0, STATX_BASIC_STATS, &stx));
+	check_eq("statx_mode", S_IFREG | 0444, stx.stx_mode);
+	check_eq("statx_device", real.st_dev, makedev(stx.stx_dev_major, stx.stx_dev_minor));
+	check_eq("directory", 0, stat("/proc/kpemu", &st));
+	check_eq("directory_mode", S_IFDIR | 0555, st.st_mode);
+	check_err("stat_missing", ENOENT, err_of(stat("/proc/kpemu/new", &st)));
+	check_err("statx_missing", ENOENT, err_of(statx(AT_FDCWD, "/proc/kpemu/new", 0, 0, &stx)));
+}
+
+/* The number of tasks of uid 0 as the file at @fd says it, read again from its start. */
+static long world_tasks(int fd)
+{
+	char text[TEXT], *line;
+	unsigned int ns, uid;
+	long n;
+
+	lseek(fd, 0, SEEK_SET);
+	if (read_all(fd, text) < 0)
+		return -1;
+	for (line = strchr(text, '\n'); line; line = strchr(line + 1, '\n'))
+		if (sscanf(line, "%u %u %ld", &ns, &uid, &n) == 3 && !ns && !uid)
+			return n;
+	return -1;
+}
+
+static void world_files_are_refreshed(void)
+{
+	int fd = open(UCOUNTS, O_RDONLY);
+	pid_t pid;
+
+	check_eq("one", 1, world_tasks(fd));
+	pid = hold_child();
+	check_eq("two", 2, world_tasks(fd));
+	kill(pid, SIGKILL);
+	waitid(P_PID, pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT);
+	check_eq("zombie", 2, world_tasks(fd));
+	waitpid(pid, NULL, 0);
+	check_eq("one_again", 1, world_tasks(fd));
+}
+
 static const struct test_case test[] = {
 	{ "by_open", by_open },
 	{ "by_stream", by_stream },
@@ -560,6 +662,8 @@ static const struct test_case test[] = {
 	{ "limits_of_a_child", limits_of_a_child },
 	{ "owners_of_a_program", owners_of_a_program },
 	{ "access_by_every_call", access_by_every_call },
+	{ "world_files", world_files },
+	{ "world_files_are_refreshed", world_files_are_refreshed },
 };
 
 int main(int argc, char **argv)

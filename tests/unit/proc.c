@@ -18,6 +18,8 @@
 #include <kpemu/mlock.h>
 #include <kpemu/proc.h>
 #include <kpemu/sched.h>
+#include <kpemu/signal.h>
+#include <kpemu/ucount.h>
 #include <kpemu/world.h>
 
 #define TEXT_MAX 65536
@@ -172,19 +174,31 @@ Test(proc, status_no_groups_and_all_groups)
 	cr_expect_str_eq(line_of(snapshot(&target, ours), "Groups:"), want);
 }
 
-Test(proc, status_unlimited_sigpending_keeps_the_real_count)
+static void charge_signals(long n)
 {
-	static char real[TEXT_MAX], ours[TEXT_MAX];
-	struct proc_target target = own(PROC_STATUS);
-	const char *slash;
+	struct ucounts *uc = alloc_ucounts(current->cred.user_ns, current->cred.uid);
+	struct refusal why;
+	int err;
 
 	current->rlim[UCOUNT_RLIMIT_SIGPENDING].cur = RLIM_INF;
-	snapshot(&target, ours);
-	slash = strchr(strcpy(ours, line_of(ours, "SigQ:")), '/');
-	cr_assert_not_null(slash);
-	cr_expect_str_eq(slash, "/18446744073709551615");
-	real_text("/proc/self/status", real);
-	cr_expect(!strncmp(line_of(real, "SigQ:"), ours, slash + 1 - ours), "%s", ours);
+	cr_assert_eq(current->ucounts, ucounts_index(uc) + 1);
+	while (n--)
+		posix_timer_made(posix_timer_charge(0, 0, &err, &why), n);
+}
+
+Test(proc, status_pending_signals_are_those_of_the_record)
+{
+	static char ours[TEXT_MAX];
+	struct proc_target target = own(PROC_STATUS);
+
+	current->rlim[UCOUNT_RLIMIT_SIGPENDING].cur = RLIM_INF;
+	cr_expect_str_eq(line_of(snapshot(&target, ours), "SigQ:"),
+			 "SigQ:\t0/18446744073709551615");
+	charge_signals(2);
+	current->rlim[UCOUNT_RLIMIT_SIGPENDING].cur = 1;
+	cr_expect_str_eq(line_of(snapshot(&target, ours), "SigQ:"), "SigQ:\t2/1");
+	exit_itimers(current);
+	cr_expect_str_eq(line_of(snapshot(&target, ours), "SigQ:"), "SigQ:\t0/1");
 }
 
 struct thread_case {
@@ -993,4 +1007,191 @@ Test(proc, task_dir_of_others)
 	end_child(pid);
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	check_dir(AT_FDCWD, path, NULL);
+}
+
+/* --- /proc/kpemu --- */
+
+static void check_world_path(enum proc_file want, int dirfd, const char *path)
+{
+	enum proc_file got = proc_world_path(dirfd, path);
+
+	cr_expect_eq(got, want, "%s: want %d, got %d", path, want, got);
+}
+
+Test(proc, world_paths)
+{
+	int slash = open_dir("/"), proc = open_dir("/proc");
+	struct proc_target target;
+
+	check_world_path(PROC_UCOUNTS, AT_FDCWD, "/proc/kpemu/ucounts");
+	check_world_path(PROC_EVENTS, AT_FDCWD, "/proc/kpemu/events");
+	check_world_path(PROC_EVENTS, AT_FDCWD, "//proc//kpemu//events");
+	check_world_path(PROC_EVENTS, AT_FDCWD, "/proc/self/../kpemu/events");
+	check_world_path(PROC_EVENTS, slash, "proc/kpemu/events");
+	check_world_path(PROC_EVENTS, proc, "kpemu/events");
+	check_world_path(PROC_DIR, AT_FDCWD, "/proc/kpemu");
+	check_world_path(PROC_DIR, AT_FDCWD, "/proc/kpemu/");
+	check_world_path(PROC_DIR, proc, "kpemu");
+	check_world_path(PROC_NO_FILE, AT_FDCWD, "/proc/kpemu/status");
+	check_world_path(PROC_NO_FILE, AT_FDCWD, "/proc/kpemu/event");
+	check_world_path(PROC_NO_FILE, AT_FDCWD, "/proc/kpemu/eventss");
+	check_world_path(PROC_NONE, AT_FDCWD, "/proc/kpemu/x/events");
+	check_world_path(PROC_NONE, AT_FDCWD, "/proc/kpemux/events");
+	check_world_path(PROC_NONE, AT_FDCWD, "/proc/xkpemu/events");
+	check_world_path(PROC_NONE, AT_FDCWD, "/proc/self/kpemu/events");
+	check_world_path(PROC_NONE, AT_FDCWD, "/tmp/kpemu/events");
+	check_world_path(PROC_NONE, AT_FDCWD, "/missing/kpemu/events");
+	check_world_path(PROC_NONE, AT_FDCWD, "/proc/events");
+	check_world_path(PROC_NONE, AT_FDCWD, "/proc");
+	check_world_path(PROC_NONE, slash, "kpemu/events");
+	check_world_path(PROC_NONE, AT_FDCWD, "events");
+	check_world_path(PROC_NONE, AT_FDCWD, "/");
+	check_world_path(PROC_NONE, AT_FDCWD, "");
+	check_world_path(PROC_NONE, AT_FDCWD, NULL);
+	cr_assert_eq(chdir("/proc"), 0);
+	check_world_path(PROC_UCOUNTS, AT_FDCWD, "kpemu/ucounts");
+	check_world_path(PROC_UCOUNTS, AT_FDCWD, "./kpemu/ucounts");
+
+	cr_assert(proc_resolve(current, AT_FDCWD, "/proc/kpemu/events", &target));
+	cr_expect_eq(target.file, PROC_EVENTS);
+	cr_expect_not(proc_resolve(current, AT_FDCWD, "/proc/self/events", &target));
+	cr_expect_not(proc_resolve(current, AT_FDCWD, "/proc/kpemu", &target));
+	cr_expect_not(proc_resolve(current, AT_FDCWD, "/proc/kpemu/status", &target));
+}
+
+static const struct proc_target ucounts_file = { PROC_UCOUNTS, 1, 1 };
+static const struct proc_target events_file = { PROC_EVENTS, 1, 1 };
+
+/* The number in the column @name of the first line that starts with @ns and @uid; -1: none. */
+static long long in_column(const char *text, unsigned int ns, unsigned int uid, const char *name)
+{
+	char header[2048], line[2048], *key, *value, *k, *v;
+	const char *at = text;
+	unsigned int n, u;
+
+	snprintf(header, sizeof(header), "%.*s", (int)strcspn(text, "\n"), text);
+	do {
+		at = strchr(at, '\n');
+		if (!at++ || sscanf(at, "%u %u", &n, &u) != 2)
+			return -1;
+	} while (n != ns || u != uid);
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+	key = strtok_r(header, " ", &k);
+	value = strtok_r(line, " ", &v);
+	while (key && value && strcmp(key, name)) {
+		key = strtok_r(NULL, " ", &k);
+		value = strtok_r(NULL, " ", &v);
+	}
+	return key && value ? atoll(value) : -1;
+}
+
+Test(proc, ucounts_has_a_line_for_each_record)
+{
+	struct ucounts *uc = alloc_ucounts(3, 4294967294u);
+	static char text[TEXT_MAX];
+	unsigned int uid = current->cred.uid;
+
+	charge_signals(2);
+	exit_itimers(current);
+	charge_signals(1);
+	atomic64_set(&uc->rlimit[UCOUNT_RLIMIT_MEMLOCK], 5);
+	atomic64_set(&uc->peak[UCOUNT_RLIMIT_MEMLOCK], 6);
+	atomic64_set(&uc->refused[UCOUNT_RLIMIT_MEMLOCK], 7);
+	atomic64_set(&uc->rlimit[UCOUNT_RLIMIT_MSGQUEUE], INT64_MAX);
+	snapshot(&ucounts_file, text);
+	cr_expect_eq(in_column(text, 0, uid, "nproc"), 1);
+	cr_expect_eq(in_column(text, 0, uid, "nproc_peak"), 1);
+	cr_expect_eq(in_column(text, 0, uid, "sigpending"), 1);
+	cr_expect_eq(in_column(text, 0, uid, "sigpending_peak"), 2);
+	cr_expect_eq(in_column(text, 0, uid, "sigpending_refused"), 0);
+	cr_expect_eq(in_column(text, 3, 4294967294u, "memlock_kb"), 20);
+	cr_expect_eq(in_column(text, 3, 4294967294u, "memlock_kb_peak"), 24);
+	cr_expect_eq(in_column(text, 3, 4294967294u, "memlock_refused"), 7);
+	cr_expect_eq(in_column(text, 3, 4294967294u, "msgqueue"), INT64_MAX);
+	cr_expect_eq(in_column(text, 3, 1, "nproc"), -1);
+}
+
+Test(proc, ucounts_columns_are_aligned)
+{
+	static char text[TEXT_MAX];
+	size_t width;
+
+	alloc_ucounts(12, 77);
+	snapshot(&ucounts_file, text);
+	width = strcspn(text, "\n");
+	for (const char *at = text; *at; at += width + 1)
+		cr_assert_eq(strcspn(at, "\n"), width, "%s", text);
+}
+
+Test(proc, events_has_refusals_and_counts)
+{
+	struct refusal why = { .err = EMFILE, .type = UCOUNT_RLIMIT_MSGQUEUE, .level = 1, .ns = 2,
+			       .uid = 1000, .pid = 99, .use = 97, .limit = 100, .asked = 98 };
+	static char text[TEXT_MAX];
+
+	refusal_log(&why, "mq_open");
+	refusal_log(&why, "mq_open");
+	why.type = UCOUNT_RLIMIT_MEMLOCK;
+	refusal_log(&why, "odd\n\033call");
+	uncovered_log("static", "/bin/busybox");
+	snapshot(&events_file, text);
+	cr_expect(!strncmp(text, "limit ", 6));
+	cr_expect_str_eq(line_of(text, "msgqueue"),
+			 "msgqueue       1    2       1000           97          100           98 "
+			 "EMFILE mq_open              99       2 unit");
+	cr_expect_str_eq(line_of(text, "memlock"),
+			 "memlock        1    2       1000          388          400          392 "
+			 "EMFILE odd??call            99       1 unit");
+	cr_expect_str_eq(line_of(text, "uncovered"), "uncovered       1");
+	cr_expect_str_eq(line_of(text, "adopted"), "adopted         1");
+	cr_expect_null(strstr(text, "busybox"));
+	cr_expect_not_null(strstr(text, "unit\n\nuncovered"));
+}
+
+Test(proc, world_files_are_refreshed)
+{
+	static char text[TEXT_MAX];
+	unsigned int uid = current->cred.uid;
+	int fd = proc_open(current, &ucounts_file, O_CLOEXEC);
+
+	cr_assert_geq(fd, 0);
+	cr_expect_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	cr_expect_eq(write(fd, "x", 1), -1);
+	cr_expect_eq(in_column(text_of(fd, text), 0, uid, "sigpending"), 0);
+	charge_signals(3);
+	cr_expect_eq(in_column(text_of(fd, text), 0, uid, "sigpending"), 0);
+	cr_expect_eq(proc_refresh(current, fd), 1);
+	cr_expect_eq(in_column(text_of(fd, text), 0, uid, "sigpending"), 3);
+	alloc_ucounts(0, 4242);
+	cr_expect_eq(proc_refresh(current, fd), 1);
+	cr_expect_eq(in_column(text_of(fd, text), 0, 4242, "nproc"), 0);
+}
+
+Test(proc, world_files_look_for_the_dead)
+{
+	static char text[TEXT_MAX];
+	pid_t pid = stopped_child();
+
+	cr_assert_not_null(task_adopt(current, pid, pid));
+	end_child(pid);
+	snapshot(&ucounts_file, text);
+	cr_expect_eq(in_column(text, 0, current->cred.uid, "nproc"), 1);
+	cr_expect_eq(in_column(text, 0, current->cred.uid, "nproc_peak"), 2);
+}
+
+Test(proc, world_stat)
+{
+	struct stat st, proc;
+
+	cr_assert_eq(stat("/proc", &proc), 0);
+	cr_assert(proc_world_stat(PROC_EVENTS, &st));
+	cr_expect_eq(st.st_mode, S_IFREG | 0444);
+	cr_expect_eq(st.st_uid, 0u);
+	cr_expect_eq(st.st_size, 0);
+	cr_expect_eq(st.st_dev, proc.st_dev);
+	cr_assert(proc_world_stat(PROC_DIR, &st));
+	cr_expect_eq(st.st_mode, S_IFDIR | 0555);
+	cr_expect_not(proc_world_stat(PROC_NONE, &st));
+	cr_expect_not(proc_world_stat(PROC_STATUS, &st));
+	cr_expect_not(proc_world_stat(PROC_NO_FILE, &st));
 }
