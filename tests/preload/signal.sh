@@ -27,5 +27,6 @@ both()
 	done
 }
 both signal
+both signal-leave
 [ -z "$native_why" ] || skip native "$native_why"
 finish
