@@ -1278,7 +1278,7 @@ static void storm_child(struct storm *s, int me)
 	unsigned int seed = me * 2654435761u;
 
 	__atomic_add_fetch(&s->ready, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&s->ready, __ATOMIC_SEQ_CST) < STORM)
+	while (__atomic_load_n(&s->ready, __ATOMIC_SEQ_CST) < STORM + 1)
 		pause_ms(1);
 	for (int i = 0; i < 200; i++) {
 		pid_t to = s->pid[(seed >> 16) % STORM];
@@ -1326,6 +1326,8 @@ static void processes_storm(void)
 		if (!s->pid[i])
 			storm_child(s, i);
 	}
+	/* All numbers are known: nobody sends to 0. */
+	__atomic_add_fetch(&s->ready, 1, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < STORM; i++) {
 		waitpid(s->pid[i], &status, 0);
 		bad += status != 0;
