@@ -50,7 +50,8 @@ cmd_src := $(wildcard emu/cmd/*.c)
 unit_src := $(wildcard tests/unit/*.c)
 demo_src := $(wildcard demo/*.c)
 program_src := $(wildcard tests/preload/*.c)
-bench_src := $(filter-out tests/bench/empty.c,$(wildcard tests/bench/*.c))
+bench_lib_src := tests/bench/empty.c tests/bench/passthrough.c
+bench_src := $(filter-out $(bench_lib_src),$(wildcard tests/bench/*.c))
 tsan_src := $(wildcard tests/tsan/*.c)
 
 obj = $(patsubst %.S,$(BUILD)/obj/%.S.o,$(patsubst %.c,$(BUILD)/obj/%.o,$(1)))
@@ -58,7 +59,7 @@ model_obj := $(call obj,$(model_src))
 preload_obj := $(call obj,$(preload_src))
 cmd_obj := $(call obj,$(cmd_src))
 unit_obj := $(call obj,$(unit_src))
-lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(tsan_src) tests/bench/empty.c)
+lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(tsan_src) $(bench_lib_src))
 
 kpemu := $(BUILD)/kpemu
 library := $(BUILD)/libkpemu.a
@@ -68,7 +69,7 @@ demos := $(demo_src:%.c=$(BUILD)/%)
 programs := $(program_src:tests/preload/%.c=$(BUILD)/tests/%)
 benches := $(bench_src:%.c=$(BUILD)/%)
 tsans := $(tsan_src:%.c=$(BUILD)/%)
-empty := $(BUILD)/tests/libempty.so
+bench_libs := $(bench_lib_src:tests/bench/%.c=$(BUILD)/tests/lib%.so)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -155,8 +156,8 @@ $(demos) $(programs) $(benches):
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) $(if $(filter %-static,$@),-static) -o $@ $< -lrt -pthread $(LDLIBS)
 
-$(empty): pic := -fPIC
-$(empty): $(BUILD)/obj/tests/bench/empty.o
+$(bench_libs): pic := -fPIC
+$(bench_libs): $(BUILD)/tests/lib%.so: $(BUILD)/obj/tests/bench/%.o
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) $(kp_preload_ldflags) -o $@ $<
@@ -187,7 +188,7 @@ check-layers:
 suites torture: all kill-build tests
 	$(Q)$(in_env) tests/run-all --dir tests/$@
 
-bench: all $(empty) $(benches)
+bench: all $(bench_libs) $(benches)
 	$(Q)$(in_env) $(PYTHON) tests/bench/bench.py --build $(BUILD) $(BENCH_FLAGS)
 	$(Q)for t in $(wildcard tests/bench/*.sh); do $(in_env) bash $$t || exit 1; done
 

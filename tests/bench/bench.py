@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What kpemu costs: operations timed natively, under an empty preload library and under kpemu.
 
-The three variants are long-lived workers (ops.c) that take turns in an order that rotates, so that
-a disturbance meets all of them alike. Differences and ratios are taken between the samples of one
-turn; their median and quartiles are printed. System calls per operation are counted with strace
-where there is one: those of 100 operations less those of none.
+The variants are long-lived workers (ops.c) that take turns in an order that rotates, so that a
+disturbance meets all of them alike. Differences and ratios are taken between the samples of one
+turn; their median and quartiles are printed. The signal operations run under a fourth variant too,
+a library whose wrappers only pass the call on: what kpemu takes more than that is what it takes to
+charge a signal and to release it. System calls per operation are counted with strace where there is
+one: those of 100 operations less those of none.
 """
 
 import argparse
@@ -20,8 +22,10 @@ import subprocess
 import sys
 import tempfile
 
-OPS = ["getppid", "mq", "mlock", "fork", "exec", "thread"]
+SIGNAL_OPS = ["kill", "raise", "sigqueue", "pending"]
+OPS = ["getppid", "mq", "mlock", "fork", "exec", "thread", *SIGNAL_OPS]
 VARIANTS = ["native", "empty", "kpemu"]
+WRAPPED = "passthrough"
 LABELS = {
     "getppid": "getppid",
     "mq": "mq open+close+unlink",
@@ -30,6 +34,10 @@ LABELS = {
     "exec": "fork+exec /bin/true+wait",
     "thread": "pthread create+join",
     "exec alone": "exec alone: exec less fork",
+    "kill": "kill to self + handler",
+    "raise": "raise + handler",
+    "sigqueue": "sigqueue + sigtimedwait",
+    "pending": "kill + sigtimedwait",
 }
 # Turns that an operation takes in each round: more where one sample holds few operations.
 TURNS = {"fork": 4, "exec": 4}
@@ -40,12 +48,16 @@ def die(text):
     sys.exit(f"bench: {text}")
 
 
+def variants_of(op):
+    return [*VARIANTS, WRAPPED] if op in SIGNAL_OPS else VARIANTS
+
+
 def command(build, variant):
     """The command line and environment that start ops in a variant."""
     ops = os.path.join(build, "tests", "bench", "ops")
     env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    if variant == "empty":
-        env["LD_PRELOAD"] = os.path.join(build, "tests", "libempty.so")
+    if variant in ("empty", WRAPPED):
+        env["LD_PRELOAD"] = os.path.join(build, "tests", f"lib{variant}.so")
     if variant == "kpemu":
         return [os.path.join(build, "kpemu"), "run", "--quiet", "--", ops], env
     return [ops], env
@@ -82,7 +94,7 @@ def calibrate(workers, op, target_ns):
     """How many ops make one sample of about target_ns, by the slowest variant."""
     count = 1
     while True:
-        slowest = max(w.measure(op, count) for w in workers.values())
+        slowest = max(workers[v].measure(op, count) for v in variants_of(op))
         if slowest * count >= target_ns / 4 or count >= 1 << 24:
             return max(1, round(target_ns / slowest))
         count *= 4
@@ -90,14 +102,16 @@ def calibrate(workers, op, target_ns):
 
 def measure(build, ops, rounds, target_ns):
     """{op: {variant: [ns per op, one a turn]}} and {op: ops in a sample}."""
-    workers = {v: Worker(build, v) for v in VARIANTS}
-    samples = {op: {v: [] for v in VARIANTS} for op in ops}
+    variants = dict.fromkeys(v for op in ops for v in variants_of(op))
+    workers = {v: Worker(build, v) for v in variants}
+    samples = {op: {v: [] for v in variants_of(op)} for op in ops}
     counts = {op: calibrate(workers, op, target_ns) for op in ops}
     for i in range(rounds):
         for op in ops:
+            variants = variants_of(op)
             for turn in range(TURNS.get(op, 1)):
-                first = (i + turn) % len(VARIANTS)
-                for variant in VARIANTS[first:] + VARIANTS[:first]:
+                first = (i + turn) % len(variants)
+                for variant in variants[first:] + variants[:first]:
                     samples[op][variant].append(workers[variant].measure(op, counts[op]))
     for worker in workers.values():
         worker.end()
@@ -123,13 +137,16 @@ def summary(sample):
     def ratio(a, b):
         return a / b
 
-    return {
-        "ns": {v: spread(sample[v]) for v in VARIANTS},
+    result = {
+        "ns": {v: spread(values) for v, values in sample.items()},
         "kpemu-empty": paired(difference, "kpemu", "empty"),
         "kpemu-native": paired(difference, "kpemu", "native"),
         "kpemu/native": paired(ratio, "kpemu", "native"),
         "kpemu/empty": paired(ratio, "kpemu", "empty"),
     }
+    if WRAPPED in sample:
+        result["kpemu-passthrough"] = paired(difference, "kpemu", WRAPPED)
+    return result
 
 
 def less(sample, other):
@@ -216,6 +233,19 @@ def print_times(results, rounds):
     table(rows)
 
 
+def print_charges(results):
+    """What the account costs that any wrapper does not."""
+    rows = [["charge + release of a signal", "pass-through", "kpemu", "kpemu - pass-through"]]
+    for op, result in results.items():
+        if op in SIGNAL_OPS:
+            rows.append([LABELS[op], *(duration(result["ns"][v]["median"])
+                                       for v in (WRAPPED, "kpemu")),
+                         interval(result["kpemu-passthrough"], duration)])
+    if len(rows) > 1:
+        print()
+        table(rows)
+
+
 def print_calls(calls):
     print()
     if isinstance(calls, str):
@@ -263,6 +293,7 @@ def main():
         if op == "exec" and "fork" in samples:
             results["exec alone"] = summary(less(samples["exec"], samples["fork"]))
     print_times(results, arguments.rounds)
+    print_charges(results)
     calls = "not asked for" if arguments.no_calls else count_calls(build, arguments.ops)
     print_calls(calls)
     if arguments.json:

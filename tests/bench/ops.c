@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <mqueue.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,12 +114,95 @@ static int op_thread(void)
 	return errno ? fail("pthread_join") : 0;
 }
 
+static volatile sig_atomic_t handled;
+
+static void on_signal(int sig)
+{
+	handled = sig;
+}
+
+/* What the signal operations need, once: a handler for SIGUSR1, a blocked real-time signal. */
+static sigset_t *signals_ready(void)
+{
+	struct sigaction act = { .sa_handler = on_signal };
+	static sigset_t waited_for;
+	static bool ready;
+
+	if (!ready) {
+		sigemptyset(&act.sa_mask);
+		sigemptyset(&waited_for);
+		sigaddset(&waited_for, SIGRTMIN);
+		if (sigaction(SIGUSR1, &act, NULL) || sigprocmask(SIG_BLOCK, &waited_for, NULL))
+			return NULL;
+		ready = true;
+	}
+	handled = 0;
+	return &waited_for;
+}
+
+/* A system call less for the program itself. */
+static pid_t own_pid(void)
+{
+	static pid_t pid;
+
+	if (!pid)
+		pid = getpid();
+	return pid;
+}
+
+static int handled_or_fail(const char *call)
+{
+	errno = ENOMSG;
+	return handled == SIGUSR1 ? 0 : fail(call);
+}
+
+static int op_kill(void)
+{
+	if (!signals_ready() || kill(own_pid(), SIGUSR1))
+		return fail("kill");
+	return handled_or_fail("kill");
+}
+
+static int op_raise(void)
+{
+	if (!signals_ready() || raise(SIGUSR1))
+		return fail("raise");
+	return handled_or_fail("raise");
+}
+
+static int receive(const sigset_t *set)
+{
+	siginfo_t info;
+
+	return sigtimedwait(set, &info, &(struct timespec){ 0 }) < 0 ? fail("sigtimedwait") : 0;
+}
+
+static int op_sigqueue(void)
+{
+	sigset_t *set = signals_ready();
+
+	if (!set || sigqueue(own_pid(), SIGRTMIN, (union sigval){ 0 }))
+		return fail("sigqueue");
+	return receive(set);
+}
+
+static int op_pending(void)
+{
+	sigset_t *set = signals_ready();
+
+	if (!set || kill(own_pid(), SIGRTMIN))
+		return fail("kill");
+	return receive(set);
+}
+
 static const struct op {
 	const char *name;
 	int (*run)(void);
 } ops[] = {
-	{ "getppid", op_getppid }, { "mq", op_mq },     { "mlock", op_mlock },
-	{ "fork", op_fork },       { "exec", op_exec }, { "thread", op_thread },
+	{ "getppid", op_getppid }, { "mq", op_mq },       { "mlock", op_mlock },
+	{ "fork", op_fork },       { "exec", op_exec },   { "thread", op_thread },
+	{ "kill", op_kill },       { "raise", op_raise }, { "sigqueue", op_sigqueue },
+	{ "pending", op_pending },
 };
 
 static const struct op *find_op(const char *name)
