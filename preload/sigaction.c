@@ -76,6 +76,33 @@ bool signal_arrives(siginfo_t *info)
 	return real;
 }
 
+/* --- masks, in the processes where they matter --- */
+
+static uint64_t mask_now(void)
+{
+	uint64_t mask = 0;
+
+	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(mask));
+	return mask;
+}
+
+static bool masks_matter(void)
+{
+	return current && unlikely(signal_mask_matters(task_leader(current)));
+}
+
+static void mask_becomes(uint64_t mask)
+{
+	struct task_struct *leader = task_leader(current);
+
+	defer_signals();
+	signal_mask_begin(leader);
+	signal_mask_end(current, leader, mask);
+	allow_signals();
+}
+
+/* --- handlers --- */
+
 /* What the model has made of the signal of a frame. The kernel leaves these bytes 0. */
 enum { FRAME_NEW, FRAME_REAL, FRAME_NOTHING };
 static int *frame_state(siginfo_t *info)
@@ -117,13 +144,17 @@ static void run_handler(int sig, siginfo_t *info, void *context)
 		READ_ONCE(handlers[sig].fn)(sig, info, context);
 }
 
-static void deliver(int sig, siginfo_t *info, void *context)
+static void deliver(int sig, siginfo_t *info, ucontext_t *context)
 {
 	int saved = errno;
 
 	frames_arrive(info, context);
+	if (masks_matter())
+		mask_becomes(mask_now());
 	errno = saved;
 	run_handler(sig, info, context);
+	if (masks_matter())
+		mask_becomes(mask_of(&context->uc_sigmask));
 }
 
 /* The instruction that raised it would raise it again. */
@@ -195,9 +226,16 @@ void run_put_aside(void)
 	for (int i = 0; i < n; i++)
 		frame_arrives(&info[i]);
 	for (int i = 0; i < n; i++) {
-		set_mask(mask_during(before, &info[i], n - 1 - i));
+		uint64_t during = mask_during(before, &info[i], n - 1 - i);
+
+		set_mask(during);
+		if (masks_matter())
+			mask_becomes(during);
 		run_handler(info[i].si_signo, &info[i], &context);
 	}
+	before = mask_of(&context.uc_sigmask);
+	if (masks_matter())
+		mask_becomes(before);
 	set_mask(before);
 	errno = saved;
 }
@@ -382,30 +420,7 @@ sighandler_t hook_sigset(int sig, sighandler_t handler)
 	return sigismember(&before, sig) ? SIG_HOLD : old.sa_handler;
 }
 
-/* --- masks, in the processes where they matter --- */
-
-static uint64_t mask_now(void)
-{
-	uint64_t mask = 0;
-
-	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(mask));
-	return mask;
-}
-
-static bool masks_matter(void)
-{
-	return unlikely(signal_mask_matters(task_leader(current)));
-}
-
-static void mask_becomes(uint64_t mask)
-{
-	struct task_struct *leader = task_leader(current);
-
-	defer_signals();
-	signal_mask_begin(leader);
-	signal_mask_end(current, leader, mask);
-	allow_signals();
-}
+/* --- calls that change the mask --- */
 
 /* @change sets the mask of the calling thread; its value is the caller's. */
 #define CHANGE_MASK(change)                                                                        \

@@ -24,19 +24,41 @@ struct send {
 	enum sig_queue q;
 	int sig, code;
 	pid_t tgid, tid; /* as the caller names the target */
+	const siginfo_t *info; /* the program's; NULL: the kernel makes one */
 	long nr, a[4];
 };
 
-static long real_send(const struct send *s, int how)
+static void sender_info(siginfo_t *info, int sig)
 {
-	siginfo_t lost;
+	memset(info, 0, sizeof(*info));
+	info->si_signo = sig;
+	info->si_code = SI_QUEUE;
+	info->si_pid = own_tgid();
+	info->si_uid = current->cred.uid;
+}
 
-	if (likely(how != SEND_LOST))
-		return sys_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3]);
-	signal_lost_info(&lost, s->sig);
+/* With a mark for the receiver's side, which puts in what the program is to see. */
+static long marked_send(const struct send *s, int mark)
+{
+	siginfo_t info;
+
+	if (s->info)
+		info = *s->info;
+	else
+		sender_info(&info, s->sig);
+	info.si_signo = s->sig;
+	if (s->code == SI_USER || s->code == SI_TKILL)
+		info.si_code = SI_QUEUE;
+	if (!info.si_errno)
+		info.si_errno = mark;
 	if (s->q == PENDING_SHARED)
-		return sys_call(__NR_rt_sigqueueinfo, s->tgid, s->sig, &lost);
-	return sys_call(__NR_rt_tgsigqueueinfo, s->tgid, s->tid, s->sig, &lost);
+		return sys_call(__NR_rt_sigqueueinfo, s->tgid, s->sig, &info);
+	return sys_call(__NR_rt_tgsigqueueinfo, s->tgid, s->tid, s->sig, &info);
+}
+
+static long real_send(const struct send *s, int mark)
+{
+	return mark ? marked_send(s, mark) : sys_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3]);
 }
 
 static void undo_send(const struct send *s, int how, long err)
@@ -68,16 +90,16 @@ static long send(const struct send *s)
 {
 	struct refusal why;
 	long ret = check_kill_permission(s->t, s->sig);
-	int how;
+	int how, mark;
 
 	if (ret || !s->sig)
-		return ret ? ret : real_send(s, SEND_COALESCED);
+		return ret ? ret : real_send(s, 0);
 	defer_signals();
-	how = send_signal(s->t, s->q, s->sig, s->code, false, &why);
+	how = send_signal(s->t, s->q, s->sig, s->code, false, &mark, &why);
 	allow_signals();
 	if (how < 0)
 		refusal_log(&why, call_name(s));
-	ret = how < 0 ? how : how == SEND_MERGED ? 0 : real_send(s, how);
+	ret = how < 0 ? how : how == SEND_MERGED ? 0 : real_send(s, mark);
 	if (unlikely(ret < 0 && how >= 0))
 		undo_send(s, how, ret);
 	else
@@ -96,7 +118,7 @@ static struct task_struct *process_of(pid_t pid)
 
 static long kill_one(struct task_struct *t, pid_t pid, int sig)
 {
-	return send(&(struct send){ t, PENDING_SHARED, sig, SI_USER, pid, 0,
+	return send(&(struct send){ t, PENDING_SHARED, sig, SI_USER, pid, 0, NULL,
 				    __NR_kill, { pid, sig } });
 }
 
@@ -183,19 +205,13 @@ static long queue_to_process(pid_t pid, int sig, siginfo_t *info)
 	t = pid > 0 ? process_of(pid) : NULL;
 	if (!t)
 		return sys_call(__NR_rt_sigqueueinfo, pid, sig, info);
-	info->si_signo = sig;
-	signal_own_info(info);
-	return send(&(struct send){ t, PENDING_SHARED, sig, info->si_code, pid, 0,
+	return send(&(struct send){ t, PENDING_SHARED, sig, info->si_code, pid, 0, info,
 				    __NR_rt_sigqueueinfo, { pid, sig, (long)info } });
 }
 
 static void queued_info(siginfo_t *info, int sig, union sigval value)
 {
-	memset(info, 0, sizeof(*info));
-	info->si_signo = sig;
-	info->si_code = SI_QUEUE;
-	info->si_pid = own_tgid();
-	info->si_uid = current->cred.uid;
+	sender_info(info, sig);
 	info->si_value = value;
 }
 
@@ -237,7 +253,7 @@ long hook_tgkill(pid_t tgid, pid_t tid, int sig)
 
 	if (!t)
 		return sys_call(__NR_tgkill, tgid, tid, sig);
-	return send(&(struct send){ t, PENDING_PRIVATE, sig, SI_TKILL, tgid, tid,
+	return send(&(struct send){ t, PENDING_PRIVATE, sig, SI_TKILL, tgid, tid, NULL,
 				    __NR_tgkill, { tgid, tid, sig } });
 }
 
@@ -248,7 +264,7 @@ long hook_sys_tkill(pid_t tid, int sig)
 	if (!t)
 		return sys_call(__NR_tkill, tid, sig);
 	return send(&(struct send){ t, PENDING_PRIVATE, sig, SI_TKILL, READ_ONCE(t->tgid), tid,
-				    __NR_tkill, { tid, sig } });
+				    NULL, __NR_tkill, { tid, sig } });
 }
 
 long hook_raise(int sig)
@@ -267,9 +283,7 @@ static long queue_to_thread(pid_t tgid, pid_t tid, int sig, siginfo_t *info)
 	t = thread_of(tgid, tid);
 	if (!t)
 		return sys_call(__NR_rt_tgsigqueueinfo, tgid, tid, sig, info);
-	info->si_signo = sig;
-	signal_own_info(info);
-	return send(&(struct send){ t, PENDING_PRIVATE, sig, info->si_code, tgid, tid,
+	return send(&(struct send){ t, PENDING_PRIVATE, sig, info->si_code, tgid, tid, info,
 				    __NR_rt_tgsigqueueinfo, { tgid, tid, sig, (long)info } });
 }
 
@@ -386,8 +400,7 @@ long hook_pidfd_send_signal(int fd, int sig, siginfo_t *uinfo, unsigned int flag
 		if (!may_claim(&info, s.tid == own_tgid()))
 			return -EPERM;
 		s.code = info.si_code;
-		signal_own_info(&info);
-		s.a[2] = (long)&info;
+		s.info = &info;
 	}
 	return send(&s);
 }

@@ -132,10 +132,13 @@ static bool read_arrives(struct signalfd_siginfo *ssi)
 	info.si_pid = ssi->ssi_pid;
 	info.si_uid = ssi->ssi_uid;
 	real = signal_arrives(&info);
-	if (real && !info.si_code && ssi->ssi_code)
+	if (ssi->ssi_errno != info.si_errno && info.si_code >= 0 && !info.si_pid)
 		*ssi = (struct signalfd_siginfo){ .ssi_signo = ssi->ssi_signo };
-	else
-		ssi->ssi_uid = info.si_uid;
+	if (info.si_code != ssi->ssi_code)
+		ssi->ssi_int = ssi->ssi_ptr = 0;
+	ssi->ssi_errno = info.si_errno;
+	ssi->ssi_code = info.si_code;
+	ssi->ssi_uid = info.si_uid;
 	return real;
 }
 

@@ -3,6 +3,8 @@
 #include <limits.h>
 #include <linux/sched.h>
 
+#include <kpemu/signal.h>
+
 #include "preload/hook.h"
 #include "preload/thread.h"
 
@@ -37,7 +39,9 @@ static void thread_exits(void *task)
 	block_signals(&mask);
 	exit_thread(t);
 	current = leader;
-	restore_signals(&mask);
+	/* Where a mask decides whether signals stay, nobody knows this thread's any more. */
+	if (!signal_mask_matters(leader))
+		restore_signals(&mask);
 }
 
 /* Only programs with threads pay for it. Whoever comes while it is made goes without. */

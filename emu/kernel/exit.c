@@ -321,7 +321,7 @@ int reap_dead(int64_t record)
 		fetch_add(&world->counts.reaped_dead.counter, n);
 	if (record < 0)
 		free_lost_mms();
-	return n;
+	return n + reap_timers(record);
 }
 
 unsigned int nr_threads(struct task_struct *t)

@@ -198,9 +198,9 @@ static bool is_waiting(int sig, int tid)
 	uint64_t set = 0;
 
 	if ((!tid || tid == sys_call(__NR_gettid)) &&
-	    !sys_call(__NR_rt_sigpending, &set, sizeof(set)) && !(set & sigmask(sig)))
+	    !sys_call(__NR_rt_sigpending, &set, sizeof(set)) && !(set & sig_bit(sig)))
 		return false;
-	return kernel_queue(tid) & sigmask(sig);
+	return kernel_queue(tid) & sig_bit(sig);
 }
 
 /* Is an entry known that would make the kernel say that @sig waits? */

@@ -14,14 +14,12 @@
 
 #define SIGPENDING  UCOUNT_RLIMIT_SIGPENDING
 #define GATE_YIELDS 2000 /* how long anybody waits for senders before going on without them */
-#define LOST_MAGIC  0x6b706c73 /* si_errno of a signal whose siginfo was lost ... */
-#define OURS_MAGIC  0x6b706f73 /* ... and of one that claims to be the kernel's, but has an entry */
-
 #define WORD_COUNT   0xffffffull
 #define WORD_LOST    (1ull << 40)
 #define WORD_FOUND   (1ull << 41)
 #define WORD_OLDER   (1ull << 42)
 #define WORD_FLAGS   (WORD_LOST | WORD_FOUND | WORD_OLDER)
+#define WORD_EPOCH   (0x1full << 43)
 #define WORD_CHANGES 48
 
 static uint32_t word_count(uint64_t w)
@@ -39,7 +37,48 @@ static uint64_t word_next(uint64_t w, uint32_t n, uint32_t record, uint64_t flag
 {
 	uint64_t changes = (w >> WORD_CHANGES) + 1;
 
-	return changes << WORD_CHANGES | flags | (n ? (uint64_t)record << 24 | n : 0);
+	return changes << WORD_CHANGES | (w & WORD_EPOCH) | flags |
+	       (n ? (uint64_t)record << 24 | n : 0);
+}
+
+static unsigned int word_epoch(uint64_t w)
+{
+	return w >> 43 & 0x1f;
+}
+
+/* Empty: entries that were taken out of the kernel's queue before, and come to us later, are gone. */
+static uint64_t word_flushed(uint64_t w)
+{
+	uint64_t epoch = (uint64_t)((word_epoch(w) + 1) & 0x1f) << 43;
+
+	return (word_next(w, 0, 0, 0) & ~WORD_EPOCH) | epoch;
+}
+
+/*
+ * The mark that a real-time signal carries in si_errno, which the kernel passes on: whose it is,
+ * what the program must see instead, and the queue and epoch of its entry.
+ *
+ *   bits 16-31  MARK_MAGIC
+ *   bits 8-9    enum mark_kind
+ *   bit 5       the queue
+ *   bits 0-4    the epoch of its word when it was sent
+ */
+#define MARK_MAGIC 0x6b70
+enum mark_kind {
+	MARK_OWN, /* si_code is the program's own */
+	MARK_KILL, /* SI_USER */
+	MARK_TKILL, /* SI_TKILL */
+	MARK_LOST, /* nothing but the fact of the signal */
+};
+
+static int make_mark(enum mark_kind kind, enum sig_queue q, unsigned int epoch)
+{
+	return MARK_MAGIC << 16 | kind << 8 | q << 5 | epoch;
+}
+
+static bool is_marked(const siginfo_t *info)
+{
+	return (unsigned int)info->si_errno >> 16 == MARK_MAGIC;
 }
 
 static uint64_t older_key(enum sig_queue q, int sig)
@@ -266,7 +305,7 @@ static bool dequeue_all(struct task_struct *t, enum sig_queue q, int sig, uint64
 
 	if (uc)
 		ucounts_begin(current, uc, SIGPENDING);
-	done = cmpxchg(word, w, word_next(w, 0, 0, 0)) == w;
+	done = cmpxchg(word, w, word_flushed(w)) == w;
 	if (uc && done && word_count(w))
 		dec_rlimit_ucounts(uc, SIGPENDING, word_count(w));
 	if (uc)
@@ -344,8 +383,7 @@ static bool stays(struct task_struct *t, enum sig_queue q, int sig)
 	if (q == PENDING_PRIVATE)
 		return READ_ONCE(t->sig_blocked) & sig_bit(sig);
 	for_each_task(i, other)
-		if (READ_ONCE(other->group_leader) == group &&
-		    slot_state(READ_ONCE(other->slot)) == SLOT_LIVE &&
+		if (READ_ONCE(other->group_leader) == group && task_counted(other) &&
 		    !(READ_ONCE(other->sig_blocked) & sig_bit(sig)))
 			return false;
 	return true;
@@ -376,7 +414,7 @@ static void note_peak(struct ucounts *uc, long leaf)
  * exactly. Announced. SEND_QUEUED, SEND_COALESCED or -EAGAIN with *@why filled.
  */
 static int charge(struct task_struct *t, enum sig_queue q, int sig, uint32_t record, bool override,
-		  struct refusal *why)
+		  unsigned int *epoch, struct refusal *why)
 {
 	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word), slot = READ_ONCE(t->slot);
 	struct ucounts *uc = record_of(record);
@@ -390,6 +428,7 @@ static int charge(struct task_struct *t, enum sig_queue q, int sig, uint32_t rec
 			return -ERANGE;
 	} while (!try_cmpxchg(word, &w,
 			      word_next(w, word_count(w) + 1, record, w & WORD_FLAGS)));
+	*epoch = word_epoch(w);
 	leaf = inc_rlimit_ucounts(uc, SIGPENDING, 1);
 	/* The slot is another task's by now, or nobody's. */
 	if (unlikely(READ_ONCE(t->slot) != slot)) {
@@ -408,7 +447,7 @@ static int charge(struct task_struct *t, enum sig_queue q, int sig, uint32_t rec
 }
 
 static int try_send(struct task_struct *t, struct task_struct *leader, enum sig_queue q, int sig,
-		    bool override, struct refusal *why)
+		    bool override, unsigned int *epoch, struct refusal *why)
 {
 	uint32_t record;
 	int ret;
@@ -422,7 +461,7 @@ static int try_send(struct task_struct *t, struct task_struct *leader, enum sig_
 		    sig >= KPEMU_RTMIN && !stays(t, q, sig))
 			ret = SEND_IGNORED;
 		else
-			ret = charge(t, q, sig, record, override, why);
+			ret = charge(t, q, sig, record, override, epoch, why);
 		ucounts_end(current);
 	} while (ret == -ERANGE);
 	return ret;
@@ -440,32 +479,49 @@ static int lose(struct task_struct *t, enum sig_queue q, int sig)
 	return SEND_LOST;
 }
 
+/* Signals below KPEMU_RTMIN need no mark: what the kernel says of them is all there is to know. */
+static int mark_for(enum sig_queue q, int sig, int code, int result, unsigned int epoch)
+{
+	if (result == SEND_LOST)
+		return make_mark(MARK_LOST, q, epoch);
+	if (sig < KPEMU_RTMIN || result != SEND_QUEUED)
+		return 0;
+	return make_mark(code == SI_USER  ? MARK_KILL :
+			 code == SI_TKILL ? MARK_TKILL :
+					    MARK_OWN,
+			 q, epoch);
+}
+
 static void reconcile_holders(struct ucounts *uc);
 
 int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool special,
-		struct refusal *why)
+		int *mark, struct refusal *why)
 {
 	struct task_struct *leader = q == PENDING_SHARED ? t : task_leader(t);
 	bool override = sig < KPEMU_RTMIN && (special || code >= 0);
+	unsigned int epoch = 0;
 	int ret;
 
 	why->err = 0;
+	*mark = 0;
 	if (sig == SIGKILL)
 		return SEND_COALESCED;
 	mark_used(t, q, sig);
-	ret = try_send(t, leader, q, sig, override, why);
-	if (likely(ret >= 0))
-		return ret;
-	WRITE_ONCE(current->sending, 0);
-	reconcile_holders(record_of(READ_ONCE(t->ucounts)));
-	ret = try_send(t, leader, q, sig, override, why);
-	if (ret >= 0)
-		return ret;
-	if (sig >= KPEMU_RTMIN && !special && code != SI_USER) {
-		atomic64_inc(&record_of(READ_ONCE(t->ucounts))->refused[SIGPENDING]);
+	ret = try_send(t, leader, q, sig, override, &epoch, why);
+	if (likely(ret >= 0)) {
+		*mark = mark_for(q, sig, code, ret, epoch);
 		return ret;
 	}
-	return lose(t, q, sig);
+	WRITE_ONCE(current->sending, 0);
+	reconcile_holders(record_of(READ_ONCE(t->ucounts)));
+	ret = try_send(t, leader, q, sig, override, &epoch, why);
+	if (ret < 0 && (sig < KPEMU_RTMIN || special || code == SI_USER))
+		ret = lose(t, q, sig);
+	if (ret < 0)
+		atomic64_inc(&record_of(READ_ONCE(t->ucounts))->refused[SIGPENDING]);
+	else
+		*mark = mark_for(q, sig, code, ret, epoch);
+	return ret;
 }
 
 static void unlose(struct task_struct *t, enum sig_queue q, int sig)
@@ -480,14 +536,6 @@ void sent_signal(struct task_struct *t, enum sig_queue q, int sig, int result, b
 	else if (undo && result == SEND_LOST)
 		unlose(t, q, sig);
 	WRITE_ONCE(current->sending, 0);
-}
-
-void signal_lost_info(siginfo_t *info, int sig)
-{
-	memset(info, 0, sizeof(*info));
-	info->si_signo = sig;
-	info->si_code = SI_QUEUE;
-	info->si_errno = LOST_MAGIC;
 }
 
 /* kernel/signal.c: real or effective uid of the sender against real or saved uid of the target. */
@@ -529,25 +577,36 @@ uint32_t sender_uid(int pid, uint32_t uid)
 	return sys_call(__NR_kill, pid, 0) == -ESRCH ? current->cred.uid : uid;
 }
 
-static bool is_lost(const siginfo_t *info)
-{
-	return info->si_code == SI_QUEUE && info->si_errno == LOST_MAGIC;
-}
-
 /* The fact of a signal, without an entry. It is nothing if it has merged with later entries. */
-static bool lost_received(struct task_struct *t, struct task_struct *leader, siginfo_t *info)
+static bool lost_received(struct task_struct *t, enum sig_queue q, siginfo_t *info)
 {
 	int sig = info->si_signo;
-	uint64_t *word = pending_word(t, PENDING_PRIVATE, sig), w = READ_ONCE(*word);
+	uint64_t w = fetch_andnot(pending_word(t, q, sig), WORD_LOST);
 
-	if (!(w & WORD_LOST)) {
-		word = pending_word(leader, PENDING_SHARED, sig);
-		w = READ_ONCE(*word);
-	}
-	fetch_andnot(word, WORD_LOST);
 	memset(info, 0, sizeof(*info));
 	info->si_signo = sig;
 	return !word_count(w);
+}
+
+static bool marked_received(struct task_struct *t, struct task_struct *leader, siginfo_t *info)
+{
+	enum mark_kind kind = info->si_errno >> 8 & 3;
+	enum sig_queue q = info->si_errno >> 5 & 1;
+	unsigned int epoch = info->si_errno & 0x1f;
+	int sig = info->si_signo;
+
+	if (q == PENDING_SHARED)
+		t = leader;
+	if (kind == MARK_LOST)
+		return lost_received(t, q, info);
+	if (word_epoch(READ_ONCE(*pending_word(t, q, sig))) == epoch)
+		dequeue(t, q, sig, 0);
+	info->si_errno = 0;
+	if (kind == MARK_OWN)
+		return true;
+	info->si_code = kind == MARK_KILL ? SI_USER : SI_TKILL;
+	info->si_value.sival_ptr = NULL;
+	return true;
 }
 
 /* Has the kernel put its sender's uid in? The programs write their own into the others. */
@@ -557,55 +616,32 @@ static bool has_real_uid(const siginfo_t *info)
 	       info->si_code == SI_MESGQ || (info->si_signo == SIGCHLD && info->si_code > 0);
 }
 
-/* Signals that the kernel makes by itself are no entries of ours, unless a look found them. */
-static bool is_kernels(const siginfo_t *info)
-{
-	return info->si_code == SI_TIMER ||
-	       (info->si_signo >= KPEMU_RTMIN && (info->si_code > 0 || info->si_code == SI_MESGQ ||
-						  info->si_code == SI_SIGIO ||
-						  info->si_code == SI_ASYNCIO));
-}
-
-static bool has_entry(struct task_struct *t, enum sig_queue q, int sig, bool found)
+static bool has_entry(struct task_struct *t, enum sig_queue q, int sig)
 {
 	uint64_t w = READ_ONCE(*pending_word(t, q, sig));
 
-	return found ? w & WORD_FOUND : word_count(w) || w & WORD_OLDER;
-}
-
-void signal_own_info(siginfo_t *info)
-{
-	if (is_kernels(info) && !info->si_errno)
-		info->si_errno = OURS_MAGIC;
+	return word_count(w) || w & WORD_OLDER;
 }
 
 /*
- * The kernel takes from the thread's own queue first. The code says where kill(2) and tgkill(2)
- * put it, but a program can claim either.
+ * Without a mark: one below KPEMU_RTMIN, or one that is not ours, or one whose sender has put
+ * something else there. The kernel takes from the thread's own queue first; the code says where
+ * kill(2) and tgkill(2) put it, but a program can claim either.
  */
-static enum sig_queue queue_left(struct task_struct *t, struct task_struct *leader, int sig,
-				 int code, bool found)
+static void entry_leaves(struct task_struct *t, struct task_struct *leader, const siginfo_t *info)
 {
-	if (code == SI_USER)
-		return has_entry(leader, PENDING_SHARED, sig, found) ||
-				       !has_entry(t, PENDING_PRIVATE, sig, found) ?
-			       PENDING_SHARED :
-			       PENDING_PRIVATE;
-	return has_entry(t, PENDING_PRIVATE, sig, found) ? PENDING_PRIVATE : PENDING_SHARED;
-}
-
-static void entry_leaves(struct task_struct *t, struct task_struct *leader, siginfo_t *info)
-{
-	bool kernels = is_kernels(info) && info->si_errno != OURS_MAGIC;
 	int sig = info->si_signo;
-	enum sig_queue q = queue_left(t, leader, sig, info->si_code, kernels);
+	bool private = has_entry(t, PENDING_PRIVATE, sig);
+	enum sig_queue q;
 
-	if (info->si_errno == OURS_MAGIC)
-		info->si_errno = 0;
-	if (q == PENDING_SHARED)
-		t = leader;
-	if (!kernels || has_entry(t, q, sig, true))
-		dequeue(t, q, sig, kernels ? WORD_FOUND : 0);
+	if (info->si_code == SI_TIMER)
+		return;
+	if (info->si_code == SI_USER && has_entry(leader, PENDING_SHARED, sig))
+		private = false;
+	q = private ? PENDING_PRIVATE : PENDING_SHARED;
+	t = private ? t : leader;
+	if (sig < KPEMU_RTMIN || info->si_errno || READ_ONCE(*pending_word(t, q, sig)) & WORD_FOUND)
+		dequeue(t, q, sig, WORD_FOUND);
 }
 
 bool signal_received(struct task_struct *t, siginfo_t *info)
@@ -614,8 +650,8 @@ bool signal_received(struct task_struct *t, siginfo_t *info)
 
 	if (info->si_signo < 1 || info->si_signo > KPEMU_NSIG)
 		return true;
-	if (unlikely(is_lost(info)))
-		return lost_received(t, leader, info);
+	if (is_marked(info))
+		return marked_received(t, leader, info);
 	entry_leaves(t, leader, info);
 	if (has_real_uid(info))
 		info->si_uid = sender_uid(info->si_pid, info->si_uid);
@@ -754,7 +790,7 @@ static void reconcile_holders(struct ucounts *uc)
 		if (may_hold(t))
 			signal_reconcile(t);
 	}
-	reap_timers(-1);
+	reap_timers(ucounts_index(uc));
 }
 
 void signal_reconcile_record(struct ucounts *uc)

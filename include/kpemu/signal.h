@@ -30,6 +30,7 @@ enum sig_queue {
  *   bit 40      a signal without an entry waits (its siginfo was lost to the limit)
  *   bit 41      an entry was found waiting that no call of ours had sent
  *   bit 42      there are entries in `older`
+ *   bits 43-47  the epoch: counts how often the queue was found or made empty of this signal
  *   bits 48-63  counts the changes
  *
  * When the task changes to another record while entries wait, these go to `older`: bits 0-23 and
@@ -67,7 +68,7 @@ enum send_result {
 	SEND_QUEUED, /* charged: make the real call */
 	SEND_COALESCED, /* waits already: make the real call, nothing is charged */
 	SEND_IGNORED, /* will be dropped: make the real call, nothing is charged */
-	SEND_LOST, /* over the limit: send signal_lost_info() instead; nothing is charged */
+	SEND_LOST, /* over the limit: only the fact of the signal arrives; nothing is charged */
 	SEND_MERGED, /* over the limit, and waits already: make no call, it is a success */
 	/* -EAGAIN: over the limit, @why filled; make no call */
 };
@@ -77,10 +78,12 @@ enum send_result {
  *
  * @t is the target: the leader for PENDING_SHARED. @sig is 1 .. 64, @code the si_code that the
  * receiver will see; @special says that the kernel itself sends. Charged to @t's record and judged
- * by @t's limit; entries that left unseen are looked for before a refusal. Whatever it returns, the
- * caller calls sent_signal() when the real call is over. (kernel/ucounts.md 2.1)
+ * by @t's limit; entries that left unseen are looked for before a refusal. *@mark, if not 0, must
+ * be the si_errno of what is really sent, with si_code SI_QUEUE instead of SI_USER or SI_TKILL: the
+ * receiver's side then knows exactly what has arrived. Whatever it returns, the caller calls
+ * sent_signal() when the real call is over. (kernel/ucounts.md 2.1)
  */
-int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool special,
+int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool special, int *mark,
 		struct refusal *why);
 
 /*
@@ -88,15 +91,6 @@ int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool
  * call failed.
  */
 void sent_signal(struct task_struct *t, enum sig_queue q, int sig, int result, bool undo);
-
-/* signal_lost_info - what is really sent where only the fact of a signal may arrive. */
-void signal_lost_info(siginfo_t *info, int sig);
-
-/*
- * signal_own_info - a program sends @info with a code that the kernel uses for signals of its own:
- * mark it, so that the receiver's side knows that it has an entry.
- */
-void signal_own_info(siginfo_t *info);
 
 /* check_kill_permission - may `current`'s process send @sig to @t? 0, -EINVAL, -EPERM. */
 int check_kill_permission(struct task_struct *t, int sig);
