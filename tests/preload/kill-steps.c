@@ -5,9 +5,11 @@
 #include <mqueue.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 
 #include "emu/lib/step.h"
@@ -18,13 +20,14 @@
  *        kill-steps --list    the operations
  *
  *   run OPERATION N [K]   died, child (a child of it died), done (N was beyond its end), failed
- *   verify                forks=F queues=Q pages=P: how much a user has left, alone in its account
+ *   verify                forks=F queues=Q pages=P: how much a user has left, alone in its account;
+ *                         and signals=S, if that is not all of it
  *
  * It runs as uid 0, so that it can make victims and witnesses of another uid, which alone is
  * limited. Needs the kill build.
  */
-#define USER 1000
-#define PAGE 4096
+#define USER  1000
+#define PAGE  4096
 #define STACK (64 * 1024)
 #define QUEUE "/victim"
 
@@ -228,6 +231,16 @@ static int do_vfork_exec(void)
 	return status_of(pid);
 }
 
+/* A child goes with its parent: at once or, if that was faster, as soon as it sees a stranger's. */
+__attribute__((noreturn)) static void live_as_long_as(pid_t parent)
+{
+	arm(0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (getppid() == parent)
+		pause();
+	_exit(0);
+}
+
 static void set_zombie(void)
 {
 	prepared_child = zombie_child();
@@ -427,6 +440,214 @@ static int do_proc_status(void)
 	return DONE;
 }
 
+/* --- signals --- */
+
+#define RT      SIGRTMIN
+#define SIGNALS 4
+
+static volatile sig_atomic_t handled;
+static struct line from_child;
+static timer_t timer;
+static int signal_fd;
+
+static void on_signal(int sig)
+{
+	handled = sig;
+}
+
+static sigset_t only_rt(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, RT);
+	return set;
+}
+
+static int send_rt(pid_t pid)
+{
+	return sigqueue(pid, RT, (union sigval){ 0 });
+}
+
+static void set_blocked(void)
+{
+	sigset_t set = only_rt();
+
+	must(!sigprocmask(SIG_BLOCK, &set, NULL));
+}
+
+static void set_pending(void)
+{
+	set_blocked();
+	must(!send_rt(getpid()) && !send_rt(getpid()) && !raise(RT));
+}
+
+static int do_send_and_receive(void)
+{
+	sigset_t set = only_rt();
+
+	must(!send_rt(getpid()));
+	must(sigtimedwait(&set, NULL, &(struct timespec){ 0 }) == RT);
+	return DONE;
+}
+
+static void set_handler(void)
+{
+	must(signal(SIGUSR1, on_signal) != SIG_ERR && signal(RT, on_signal) != SIG_ERR);
+}
+
+static int do_kill_and_handle(void)
+{
+	must(!kill(getpid(), SIGUSR1) && handled == SIGUSR1);
+	return DONE;
+}
+
+static void set_handler_and_pending(void)
+{
+	set_handler();
+	set_pending();
+}
+
+static int do_unblock(void)
+{
+	sigset_t set = only_rt();
+
+	must(!sigprocmask(SIG_UNBLOCK, &set, NULL));
+	return DONE;
+}
+
+/* A child that blocks the signal and lives as long as this one. */
+static void set_child(void)
+{
+	pid_t parent = getpid();
+
+	from_child = line_open();
+	set_blocked();
+	prepared_child = fork();
+	must(prepared_child >= 0);
+	if (!prepared_child) {
+		line_say(&from_child, 0);
+		live_as_long_as(parent);
+	}
+	line_hear(&from_child);
+}
+
+static int do_send_to_child(void)
+{
+	must(!send_rt(prepared_child));
+	arm(0);
+	kill_child(prepared_child);
+	return DONE;
+}
+
+static void set_zombie_with_pending(void)
+{
+	siginfo_t info;
+
+	set_child();
+	must(!send_rt(prepared_child) && !send_rt(prepared_child));
+	must(!kill(prepared_child, SIGKILL));
+	must(!waitid(P_PID, prepared_child, &info, WEXITED | WNOWAIT));
+}
+
+static void set_full(void)
+{
+	set_blocked();
+	must(!setrlimit(RLIMIT_SIGPENDING, &(struct rlimit){ SIGNALS, SIGNALS }));
+	for (int i = 0; i < SIGNALS; i++)
+		must(!send_rt(getpid()));
+}
+
+static int do_send_refused(void)
+{
+	must(send_rt(getpid()) < 0 && errno == EAGAIN);
+	return DONE;
+}
+
+static void set_full_with_handler(void)
+{
+	must(signal(RT + 1, on_signal) != SIG_ERR);
+	set_full();
+}
+
+static int do_send_lost(void)
+{
+	must(!kill(getpid(), RT + 1) && handled == RT + 1);
+	return DONE;
+}
+
+static void set_thread_with_pending(void)
+{
+	set_blocked();
+	set_thread();
+	must(!pthread_kill(waiting, RT) && !pthread_kill(waiting, RT));
+}
+
+static int do_ignore(void)
+{
+	must(signal(RT, SIG_IGN) != SIG_ERR);
+	return DONE;
+}
+
+static void set_ignored_and_pending(void)
+{
+	do_ignore();
+	set_pending();
+}
+
+static void set_signalfd(void)
+{
+	sigset_t set = only_rt();
+
+	set_pending();
+	signal_fd = signalfd(-1, &set, SFD_NONBLOCK);
+	must(signal_fd >= 0);
+}
+
+static int do_read_signalfd(void)
+{
+	struct signalfd_siginfo got[4];
+
+	must(read(signal_fd, got, sizeof(got)) == 3 * sizeof(got[0]));
+	return DONE;
+}
+
+static int do_timer_create(void)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = RT };
+
+	must(!timer_create(CLOCK_MONOTONIC, &event, &timer));
+	return DONE;
+}
+
+static void set_timer(void)
+{
+	set_blocked();
+	do_timer_create();
+}
+
+/* One that has fired: its signal waits. */
+static void set_fired_timer(void)
+{
+	sigset_t set;
+
+	set_timer();
+	must(!timer_settime(timer, 0, &(struct itimerspec){ .it_value = { 0, 1 } }, NULL));
+	must(until(!sigpending(&set) && sigismember(&set, RT)));
+}
+
+static int do_timer_delete(void)
+{
+	must(!timer_delete(timer));
+	return DONE;
+}
+
+static void set_timer_and_pending(void)
+{
+	set_timer();
+	set_pending();
+}
+
 /*
  * One that died at its own step K while it forked, before this one begins: whoever asks next has
  * to put right what it left, and may die over that.
@@ -449,19 +670,11 @@ static int do_recovery(void)
 	pid_t pid[CHILDREN_MAX], parent = getpid();
 	int n = 0;
 
-	/*
-	 * The children do not count steps: it is this one's death that is wanted, and they go with
-	 * it, at once or, if it was faster, as soon as they see that they are somebody else's.
-	 */
+	/* The children do not count steps: it is this one's death that is wanted. */
 	while (n < CHILDREN_MAX && (pid[n] = fork()) > 0)
 		n++;
-	if (n < CHILDREN_MAX && !pid[n]) {
-		arm(0);
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		while (getppid() == parent)
-			pause();
-		_exit(0);
-	}
+	if (n < CHILDREN_MAX && !pid[n])
+		live_as_long_as(parent);
 	arm(0);
 	drain(pid, n);
 	return errno == EAGAIN ? DONE : FAILED;
@@ -511,6 +724,24 @@ static const struct operation {
 	{ "munmap_locked", set_locked, do_munmap, false },
 	{ "mremap_locked", set_locked, do_mremap, false },
 	{ "proc_status", set_nothing, do_proc_status, false },
+	{ "signal_send_receive", set_blocked, do_send_and_receive, false },
+	{ "signal_kill_handler", set_handler, do_kill_and_handle, false },
+	{ "signal_unblock_handler", set_handler_and_pending, do_unblock, false },
+	{ "signal_to_child", set_child, do_send_to_child, false },
+	{ "signal_refused", set_full, do_send_refused, false },
+	{ "signal_lost", set_full_with_handler, do_send_lost, false },
+	{ "signal_ignore", set_pending, do_ignore, false },
+	{ "signal_unblock_ignored", set_ignored_and_pending, do_unblock, false },
+	{ "signal_read_signalfd", set_signalfd, do_read_signalfd, false },
+	{ "thread_exit_with_pending", set_thread_with_pending, do_thread_exit, false },
+	{ "wait_with_pending", set_zombie_with_pending, do_wait, false },
+	{ "exit_with_pending", set_pending, do_exit, false },
+	{ "setuid_with_pending", set_pending, do_setuid, true },
+	{ "timer_create", set_nothing, do_timer_create, false },
+	{ "timer_delete", set_timer, do_timer_delete, false },
+	{ "timer_delete_fired", set_fired_timer, do_timer_delete, false },
+	{ "exec_with_timer", set_timer_and_pending, do_exec, false },
+	{ "exit_with_timer", set_timer_and_pending, do_exit, false },
 	{ "recovery", set_one_died, do_recovery, false },
 };
 #define NR_OPERATIONS (sizeof(operations) / sizeof(*operations))
@@ -591,21 +822,38 @@ static int pages_left(void)
 	return n;
 }
 
+/* Signals and timers of the dead would be in the way of these. */
+static int signals_left(void)
+{
+	int n = 0;
+
+	set_blocked();
+	must(!setrlimit(RLIMIT_SIGPENDING, &(struct rlimit){ SIGNALS, SIGNALS }));
+	while (n < SIGNALS && !send_rt(getpid()))
+		n++;
+	return n;
+}
+
 static void verify(char *text, size_t size)
 {
 	struct line l = line_open();
 	pid_t pid = fork();
+	int n;
 
 	if (!pid) {
 		must(!setgid(USER) && !setuid(USER));
 		line_say(&l, forks_left());
 		line_say(&l, queues_left());
 		line_say(&l, pages_left());
+		line_say(&l, signals_left());
 		_exit(0);
 	}
 	snprintf(text, size, "forks=%d", line_hear(&l));
 	snprintf(text + strlen(text), size - strlen(text), " queues=%d", line_hear(&l));
 	snprintf(text + strlen(text), size - strlen(text), " pages=%d", line_hear(&l));
+	n = line_hear(&l);
+	if (n != SIGNALS)
+		snprintf(text + strlen(text), size - strlen(text), " signals=%d", n);
 	waitpid(pid, NULL, 0);
 	close(l.fd[0]);
 	close(l.fd[1]);

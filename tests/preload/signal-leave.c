@@ -122,16 +122,23 @@ static void check_action(const char *name, int sig, void *handler, int flags, in
 		act.sa_flags, flags);
 }
 
+struct kernel_sigaction {
+	void *handler;
+	unsigned long flags;
+	void *restorer;
+	unsigned long mask;
+};
+
+static int raw_sigaction(int sig, const struct kernel_sigaction *act, struct kernel_sigaction *old)
+{
+	return err_of(syscall(SYS_rt_sigaction, sig, act, old, KERNEL_SIGSET));
+}
+
 static void program_gets_its_own_back(void)
 {
 	struct sigaction act = { .sa_sigaction = record, .sa_flags = SA_SIGINFO | SA_RESTART };
 	struct sigaction plain = { .sa_handler = count, .sa_flags = SA_NODEFER }, old;
-	struct {
-		void *handler;
-		unsigned long flags;
-		void *restorer;
-		unsigned long mask;
-	} raw;
+	struct kernel_sigaction raw;
 
 	act.sa_mask = set_of(SIGUSR2);
 	check_action("default", SIGUSR1, SIG_DFL, 0, 0);
@@ -143,8 +150,7 @@ static void program_gets_its_own_back(void)
 	check_eq("old_mask", true, sigismember(&old.sa_mask, SIGUSR2));
 	check_eq("old_mask_only", false, sigismember(&old.sa_mask, SIGUSR1));
 	check_action("plain", SIGUSR1, count, SA_NODEFER, 0);
-	check_err("syscall", 0,
-		  err_of(syscall(SYS_rt_sigaction, SIGUSR1, NULL, &raw, KERNEL_SIGSET)));
+	check_err("syscall", 0, raw_sigaction(SIGUSR1, NULL, &raw));
 	check_eq("raw_handler", true, raw.handler == (void *)count);
 	check_err("put_back", 0, err_of(sigaction(SIGUSR1, &old, NULL)));
 	check_action("as_it_was", SIGUSR1, record, SA_SIGINFO | SA_RESTART, SIGUSR2);
@@ -159,6 +165,32 @@ static void program_gets_its_own_back(void)
 	check_err("too_high", EINVAL, err_of(sigaction(65, &act, NULL)));
 	check_err("zero", EINVAL, err_of(sigaction(0, &act, NULL)));
 	check_err("negative", EINVAL, err_of(sigaction(-1, NULL, &old)));
+}
+
+/* A program may install handlers by the system call; here with the way back that libc uses. */
+static void installed_by_syscall(void)
+{
+	struct kernel_sigaction act, old;
+
+	install(RT);
+	check_err("query", 0, raw_sigaction(RT, NULL, &act));
+	check_eq("libc_s_handler", true, act.handler == (void *)record);
+	check_err("install", 0, raw_sigaction(SIGUSR1, &act, &old));
+	check_eq("was_default", true, old.handler == (void *)SIG_DFL);
+	check_action("seen_by_libc", SIGUSR1, record, SA_SIGINFO, 0);
+	raise(SIGUSR1);
+	check_eq("ran", 1, recorded);
+	check_own("info", &record_of[0], SIGUSR1, SI_TKILL);
+	block(SIGUSR1);
+	raise(SIGUSR1);
+	check_sigq("one", 1);
+	act.handler = (void *)SIG_IGN;
+	check_err("ignore", 0, raw_sigaction(SIGUSR1, &act, &old));
+	check_eq("was_record", true, old.handler == (void *)record);
+	check_sigq("flushed", 0);
+	check_err("size", EINVAL, err_of(syscall(SYS_rt_sigaction, SIGUSR1, NULL, &old, 4)));
+	check_err("address", EFAULT, err_of(syscall(SYS_rt_sigaction, SIGUSR1, 8, NULL, 8)));
+	check_err("kill", EINVAL, raw_sigaction(SIGKILL, &act, NULL));
 }
 
 /* The action of the child and of the thread are the process's. */
@@ -808,6 +840,34 @@ static int wait_epoll_pwait2(const sigset_t *mask, int ms)
 	return err;
 }
 
+static int wait_syscall_ppoll(const sigset_t *mask, int ms)
+{
+	struct timespec t = { 0, ms * 1000000l };
+
+	return err_of(syscall(SYS_ppoll, NULL, 0, &t, mask, KERNEL_SIGSET));
+}
+
+static int wait_syscall_pselect(const sigset_t *mask, int ms)
+{
+	struct timespec t = { 0, ms * 1000000l };
+	struct {
+		const sigset_t *mask;
+		size_t size;
+	} sixth = { mask, KERNEL_SIGSET };
+
+	return err_of(syscall(SYS_pselect6, 0, NULL, NULL, NULL, &t, &sixth));
+}
+
+static int wait_syscall_epoll_pwait(const sigset_t *mask, int ms)
+{
+	struct epoll_event event;
+	int fd = epoll_create1(0), err;
+
+	err = err_of(syscall(SYS_epoll_pwait, fd, &event, 1, ms, mask, KERNEL_SIGSET));
+	close(fd);
+	return err;
+}
+
 static void check_waiting(int (*wait_with)(const sigset_t *mask, int ms), bool timed)
 {
 	sigset_t mask;
@@ -871,6 +931,21 @@ static void in_epoll_pwait(void)
 static void in_epoll_pwait2(void)
 {
 	check_waiting(wait_epoll_pwait2, true);
+}
+
+static void in_syscall_ppoll(void)
+{
+	check_waiting(wait_syscall_ppoll, true);
+}
+
+static void in_syscall_pselect(void)
+{
+	check_waiting(wait_syscall_pselect, true);
+}
+
+static void in_syscall_epoll_pwait(void)
+{
+	check_waiting(wait_syscall_epoll_pwait, true);
 }
 
 /* --- being ignored --- */
@@ -1373,6 +1448,7 @@ int main(int argc, char **argv)
 		CASE(handler_releases),
 		CASE(order_of_delivery),
 		CASE(program_gets_its_own_back),
+		CASE(installed_by_syscall),
 		CASE(handlers_of_child_and_thread),
 		CASE(reset_hand),
 		CASE(no_defer),
@@ -1402,6 +1478,9 @@ int main(int argc, char **argv)
 		CASE(in_pselect),
 		CASE(in_epoll_pwait),
 		CASE(in_epoll_pwait2),
+		CASE(in_syscall_ppoll),
+		CASE(in_syscall_pselect),
+		CASE(in_syscall_epoll_pwait),
 		CASE(ignoring_flushes),
 		CASE(unblocking_drops_the_ignored),
 		CASE(ignored_survives_exec_and_spawn),
