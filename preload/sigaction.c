@@ -26,8 +26,9 @@ static uint32_t owner, owner_mm;
 
 static uint64_t interrupting; /* by siginterrupt(): what signal(2) installs does not restart calls */
 
-__thread int signals_deferred __attribute__((tls_model("initial-exec")));
+__thread int signals_deferred __attribute__((tls_model("initial-exec"), visibility("hidden")));
 __thread int signal_put_aside __attribute__((tls_model("initial-exec")));
+__thread siginfo_t *signal_awaited __attribute__((tls_model("initial-exec")));
 
 /*
  * Signals that came while they were deferred. The kernel may deliver several at one point, each
@@ -116,7 +117,15 @@ static void frame_arrives(siginfo_t *info)
 		*frame_state(info) = signal_arrives(info) ? FRAME_REAL : FRAME_NOTHING;
 }
 
-static void trampoline(int sig, siginfo_t *info, void *context);
+/* In trampoline.S. */
+void trampoline(int sig, siginfo_t *info, void *context);
+extern const char trampoline_begun[];
+void signal_delivered(int sig, siginfo_t *info, void *context);
+
+static bool has_not_begun(const greg_t *regs)
+{
+	return regs[REG_RIP] == (greg_t)trampoline || regs[REG_RIP] == (greg_t)trampoline_begun;
+}
 
 /*
  * Frames below, whose functions have not begun, never will if the handler jumps away: their signals
@@ -128,11 +137,20 @@ static void frames_arrive(siginfo_t *info, const ucontext_t *context)
 		const greg_t *regs = context->uc_mcontext.gregs;
 
 		frame_arrives(info);
-		if (likely(regs[REG_RIP] != (greg_t)trampoline))
-			return;
+		if (likely(!has_not_begun(regs)))
+			break;
 		info = (siginfo_t *)regs[REG_RSI];
 		context = (const ucontext_t *)regs[REG_RDX];
 	}
+	if (sends && context->uc_mcontext.gregs[REG_RIP] == (greg_t)send_called)
+		sends->done = 1;
+}
+
+bool awaited_arrives(siginfo_t *info)
+{
+	frame_arrives(info);
+	signal_awaited = NULL;
+	return *frame_state(info) == FRAME_REAL;
 }
 
 static void run_handler(int sig, siginfo_t *info, void *context)
@@ -149,6 +167,7 @@ static void deliver(int sig, siginfo_t *info, ucontext_t *context)
 	int saved = errno;
 
 	frames_arrive(info, context);
+	allow_signals();
 	if (masks_matter())
 		mask_becomes(mask_now());
 	errno = saved;
@@ -190,12 +209,15 @@ static void put_aside(siginfo_t *info, ucontext_t *context)
 			 info->si_signo, info);
 }
 
-static void trampoline(int sig, siginfo_t *info, void *context)
+/* Signals are deferred; they were before, if it is not for us alone. */
+void signal_delivered(int sig, siginfo_t *info, void *context)
 {
-	if (unlikely(signals_deferred) && !is_synchronous(info))
-		put_aside(info, context);
-	else
+	if (likely(signals_deferred == 1) || is_synchronous(info)) {
 		deliver(sig, info, context);
+	} else {
+		put_aside(info, context);
+		signals_deferred--;
+	}
 }
 
 /* While the handler of @info runs, the functions of the @n frames below have not begun. */
@@ -422,25 +444,35 @@ sighandler_t hook_sigset(int sig, sighandler_t handler)
 
 /* --- calls that change the mask --- */
 
-/* @change sets the mask of the calling thread; its value is the caller's. */
-#define CHANGE_MASK(change)                                                                        \
-	({                                                                                         \
-		bool matters = masks_matter();                                                     \
-		struct task_struct *leader = NULL;                                                 \
-		__typeof__(change) ret_;                                                           \
-                                                                                                   \
-		if (matters) {                                                                     \
-			leader = task_leader(current);                                             \
-			defer_signals();                                                           \
-			signal_mask_begin(leader);                                                 \
-		}                                                                                  \
-		ret_ = (change);                                                                   \
-		if (matters) {                                                                     \
-			signal_mask_end(current, leader, mask_now());                              \
-			allow_signals();                                                           \
-		}                                                                                  \
-		ret_;                                                                              \
-	})
+/*
+ * Nobody sends between the last moment of the old mask and the first of the new one. In between all
+ * signals are blocked; those that came before are run with the new one.
+ */
+static uint64_t mask_change(int how, uint64_t set)
+{
+	struct task_struct *leader = task_leader(current);
+	uint64_t before, after;
+
+	defer_signals();
+	signal_mask_begin(leader);
+	block_signals(&before);
+	if (signal_put_aside)
+		before = aside.mask;
+	after = how == SIG_SETMASK ? set : how == SIG_BLOCK ? before | set : before & ~set;
+	signal_mask_end(current, leader, after);
+	if (signal_put_aside)
+		aside.mask = after;
+	else
+		restore_signals(&after);
+	allow_signals();
+	return before;
+}
+
+static bool changes_mask(int how, const void *set)
+{
+	return unlikely(masks_matter()) && set &&
+	       (how == SIG_BLOCK || how == SIG_UNBLOCK || how == SIG_SETMASK);
+}
 
 /* @wait runs with the mask at @set (NULL = the present one) and then has the present one again. */
 #define WITH_MASK(set, wait)                                                                       \
@@ -460,19 +492,42 @@ sighandler_t hook_sigset(int sig, sighandler_t handler)
 		ret_;                                                                              \
 	})
 
+/* The two that libc never lets a program block. */
+#define INTERNAL_SIGNALS (sig_bit(32) | sig_bit(33))
+
+static int change_set(int how, const sigset_t *set, sigset_t *old)
+{
+	uint64_t before = mask_change(how, mask_of(set) & ~INTERNAL_SIGNALS);
+
+	if (old) {
+		sigemptyset(old);
+		memcpy(old, &before, sizeof(before));
+	}
+	return 0;
+}
+
 int hook_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-	return CHANGE_MASK(next_sigprocmask(how, set, old));
+	return changes_mask(how, set) ? change_set(how, set, old) :
+					next_sigprocmask(how, set, old);
 }
 
 int hook_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	return CHANGE_MASK(next_pthread_sigmask(how, set, old));
+	return changes_mask(how, set) ? change_set(how, set, old) :
+					next_pthread_sigmask(how, set, old);
 }
 
 long hook_sys_rt_sigprocmask(int how, const void *set, void *old, size_t size)
 {
-	return CHANGE_MASK(sys_call(__NR_rt_sigprocmask, how, set, old, size));
+	uint64_t mask;
+
+	if (size != sizeof(mask) || !changes_mask(how, set))
+		return sys_call(__NR_rt_sigprocmask, how, set, old, size);
+	if (copy_from_user(&mask, set, sizeof(mask)))
+		return -EFAULT;
+	mask = mask_change(how, mask);
+	return old && copy_to_user(old, &mask, sizeof(mask)) ? -EFAULT : 0;
 }
 
 static int change_one(int how, int sig)
@@ -593,15 +648,37 @@ EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *time
 
 /* --- jumps out of handlers --- */
 
-/* The send that the handler has interrupted will never end, and the mask may change. */
+/*
+ * The stack pointer that a jump_buf holds, which libc keeps rotated by 17 bits and combined with a
+ * secret of the thread's (PTR_MANGLE).
+ */
+static uintptr_t jump_target(const struct __jmp_buf_tag *env)
+{
+	uintptr_t secret, sp = env->__jmpbuf[6];
+
+	__asm__("mov %%fs:0x30, %0" : "=r"(secret));
+	return (sp >> 17 | sp << 47) ^ secret;
+}
+
+static bool jumps_past(const struct __jmp_buf_tag *env, const void *frame)
+{
+	return jump_target(env) > (uintptr_t)frame;
+}
+
+/* Sends and waits that the handler has interrupted will never end, and the mask may change. */
 static void before_jump(const struct __jmp_buf_tag *env)
 {
 	struct task_struct *t = current;
 
 	if (!t)
 		return;
-	if (READ_ONCE(t->sending))
-		WRITE_ONCE(t->sending, 0);
+	while (sends && jumps_past(env, sends))
+		send_abandoned();
+	if (signal_awaited && jumps_past(env, signal_awaited)) {
+		if (signal_awaited->si_signo)
+			frame_arrives(signal_awaited);
+		signal_awaited = NULL;
+	}
 	if (env->__mask_was_saved && masks_matter())
 		mask_becomes(mask_of(&env->__saved_mask));
 }

@@ -18,15 +18,7 @@ pid_t own_tid(void)
 	return READ_ONCE(current->flags) & PF_PIDNS ? sys_call(__NR_gettid) : current->pid;
 }
 
-/* A signal on its way: the model's view of it, and the call that really sends it. */
-struct send {
-	struct task_struct *t;
-	enum sig_queue q;
-	int sig, code;
-	pid_t tgid, tid; /* as the caller names the target */
-	const siginfo_t *info; /* the program's; NULL: the kernel makes one */
-	long nr, a[4];
-};
+__thread struct send *sends __attribute__((tls_model("initial-exec")));
 
 static void sender_info(siginfo_t *info, int sig)
 {
@@ -38,7 +30,7 @@ static void sender_info(siginfo_t *info, int sig)
 }
 
 /* With a mark for the receiver's side, which puts in what the program is to see. */
-static long marked_send(const struct send *s, int mark)
+static long marked_send(struct send *s, int mark)
 {
 	siginfo_t info;
 
@@ -52,22 +44,33 @@ static long marked_send(const struct send *s, int mark)
 	if (!info.si_errno)
 		info.si_errno = mark;
 	if (s->q == PENDING_SHARED)
-		return sys_call(__NR_rt_sigqueueinfo, s->tgid, s->sig, &info);
-	return sys_call(__NR_rt_tgsigqueueinfo, s->tgid, s->tid, s->sig, &info);
+		return send_call(__NR_rt_sigqueueinfo, s->tgid, s->sig, (long)&info, 0, &s->done);
+	return send_call(__NR_rt_tgsigqueueinfo, s->tgid, s->tid, s->sig, (long)&info, &s->done);
 }
 
-static long real_send(const struct send *s, int mark)
+static long real_send(struct send *s, int mark)
 {
-	return mark ? marked_send(s, mark) : sys_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3]);
+	if (mark)
+		return marked_send(s, mark);
+	return send_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3], &s->done);
 }
 
-static void undo_send(const struct send *s, int how, long err)
+static void undo_send(struct send *s)
 {
-	if (err == -EAGAIN)
-		host_collision();
 	defer_signals();
-	sent_signal(s->t, s->q, s->sig, how, true);
+	sent_signal(s->t, s->q, s->sig, s->how, true);
 	allow_signals();
+}
+
+void send_abandoned(void)
+{
+	struct send *s = sends;
+
+	sends = s->outer;
+	if (s->done)
+		sent_signal(s->t, s->q, s->sig, s->how, false);
+	else
+		undo_send(s);
 }
 
 static const char *call_name(const struct send *s)
@@ -86,24 +89,30 @@ static const char *call_name(const struct send *s)
 	return "pidfd_send_signal";
 }
 
-static long send(const struct send *s)
+static long send(struct send *s)
 {
-	struct refusal why;
 	long ret = check_kill_permission(s->t, s->sig);
-	int how, mark;
+	struct refusal why;
+	int mark;
 
 	if (ret || !s->sig)
 		return ret ? ret : real_send(s, 0);
 	defer_signals();
-	how = send_signal(s->t, s->q, s->sig, s->code, false, &mark, &why);
+	s->how = send_signal(s->t, s->q, s->sig, s->code, false, &mark, &why);
+	s->outer = sends;
+	WRITE_ONCE(sends, s);
 	allow_signals();
-	if (how < 0)
+	if (s->how < 0)
 		refusal_log(&why, call_name(s));
-	ret = how < 0 ? how : how == SEND_MERGED ? 0 : real_send(s, mark);
-	if (unlikely(ret < 0 && how >= 0))
-		undo_send(s, how, ret);
-	else
-		sent_signal(s->t, s->q, s->sig, how, false);
+	ret = s->how < 0 ? s->how : s->how == SEND_MERGED ? 0 : real_send(s, mark);
+	if (unlikely(ret < 0 && s->how >= 0)) {
+		if (ret == -EAGAIN)
+			host_collision();
+		undo_send(s);
+	} else {
+		sent_signal(s->t, s->q, s->sig, s->how, false);
+	}
+	WRITE_ONCE(sends, s->outer);
 	return ret;
 }
 
@@ -118,8 +127,8 @@ static struct task_struct *process_of(pid_t pid)
 
 static long kill_one(struct task_struct *t, pid_t pid, int sig)
 {
-	return send(&(struct send){ t, PENDING_SHARED, sig, SI_USER, pid, 0, NULL,
-				    __NR_kill, { pid, sig } });
+	return send(&(struct send){ .t = t, .q = PENDING_SHARED, .sig = sig, .code = SI_USER,
+				    .tgid = pid, .nr = __NR_kill, .a = { pid, sig } });
 }
 
 static bool is_leader(const struct task_struct *t)
@@ -205,8 +214,9 @@ static long queue_to_process(pid_t pid, int sig, siginfo_t *info)
 	t = pid > 0 ? process_of(pid) : NULL;
 	if (!t)
 		return sys_call(__NR_rt_sigqueueinfo, pid, sig, info);
-	return send(&(struct send){ t, PENDING_SHARED, sig, info->si_code, pid, 0, info,
-				    __NR_rt_sigqueueinfo, { pid, sig, (long)info } });
+	return send(&(struct send){ .t = t, .q = PENDING_SHARED, .sig = sig, .code = info->si_code,
+				    .tgid = pid, .info = info, .nr = __NR_rt_sigqueueinfo,
+				    .a = { pid, sig, (long)info } });
 }
 
 static void queued_info(siginfo_t *info, int sig, union sigval value)
@@ -253,8 +263,9 @@ long hook_tgkill(pid_t tgid, pid_t tid, int sig)
 
 	if (!t)
 		return sys_call(__NR_tgkill, tgid, tid, sig);
-	return send(&(struct send){ t, PENDING_PRIVATE, sig, SI_TKILL, tgid, tid, NULL,
-				    __NR_tgkill, { tgid, tid, sig } });
+	return send(&(struct send){ .t = t, .q = PENDING_PRIVATE, .sig = sig, .code = SI_TKILL,
+				    .tgid = tgid, .tid = tid, .nr = __NR_tgkill,
+				    .a = { tgid, tid, sig } });
 }
 
 long hook_sys_tkill(pid_t tid, int sig)
@@ -263,8 +274,9 @@ long hook_sys_tkill(pid_t tid, int sig)
 
 	if (!t)
 		return sys_call(__NR_tkill, tid, sig);
-	return send(&(struct send){ t, PENDING_PRIVATE, sig, SI_TKILL, READ_ONCE(t->tgid), tid,
-				    NULL, __NR_tkill, { tid, sig } });
+	return send(&(struct send){ .t = t, .q = PENDING_PRIVATE, .sig = sig, .code = SI_TKILL,
+				    .tgid = READ_ONCE(t->tgid), .tid = tid, .nr = __NR_tkill,
+				    .a = { tid, sig } });
 }
 
 long hook_raise(int sig)
@@ -283,8 +295,10 @@ static long queue_to_thread(pid_t tgid, pid_t tid, int sig, siginfo_t *info)
 	t = thread_of(tgid, tid);
 	if (!t)
 		return sys_call(__NR_rt_tgsigqueueinfo, tgid, tid, sig, info);
-	return send(&(struct send){ t, PENDING_PRIVATE, sig, info->si_code, tgid, tid, info,
-				    __NR_rt_tgsigqueueinfo, { tgid, tid, sig, (long)info } });
+	return send(&(struct send){ .t = t, .q = PENDING_PRIVATE, .sig = sig, .code = info->si_code,
+				    .tgid = tgid, .tid = tid, .info = info,
+				    .nr = __NR_rt_tgsigqueueinfo,
+				    .a = { tgid, tid, sig, (long)info } });
 }
 
 long hook_sys_rt_tgsigqueueinfo(pid_t tgid, pid_t tid, int sig, const void *uinfo)

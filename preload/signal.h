@@ -31,6 +31,36 @@ static inline void allow_signals(void)
 /* signal_arrives - signal_received() for the calling thread, with signals deferred. */
 bool signal_arrives(siginfo_t *info);
 
+/*
+ * While a thread waits for a signal, the place where the kernel will put it; si_signo is 0 until it
+ * has. A handler that comes just then may jump away, and the signal has left its queue all the
+ * same. awaited_arrives() is signal_arrives() for it, if that has not been done yet.
+ */
+extern __thread siginfo_t *signal_awaited __attribute__((tls_model("initial-exec")));
+bool awaited_arrives(siginfo_t *info);
+
+/* A signal on its way: the model's view of it, and the call that really sends it. */
+struct send {
+	struct task_struct *t;
+	enum sig_queue q;
+	int sig, code;
+	pid_t tgid, tid; /* as the caller names the target */
+	const siginfo_t *info; /* the program's; NULL: the kernel makes one */
+	long nr, a[4];
+	int how; /* enum send_result */
+	int done; /* the real call has been made */
+	struct send *outer;
+};
+
+/* The sends that this thread is in the middle of, the innermost first: they lie on its stack. */
+extern __thread struct send *sends __attribute__((tls_model("initial-exec")));
+
+long send_call(long nr, long a0, long a1, long a2, long a3, int *done);
+extern const char send_called[];
+
+/* A handler jumps away, past the innermost send: nobody will end it. */
+void send_abandoned(void);
+
 /* The numbers that the calling thread has in its own pid namespace. */
 pid_t own_tgid(void);
 pid_t own_tid(void);

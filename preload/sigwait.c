@@ -20,6 +20,8 @@ static long wait_for_signal(const sigset_t *set, siginfo_t *info, const struct t
 	int type;
 	long ret;
 
+	memset(info, 0, sizeof(*info));
+	signal_awaited = info;
 	if (__libc_single_threaded)
 		return sys_call(__NR_rt_sigtimedwait, set, info, timeout, sizeof(uint64_t));
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
@@ -34,9 +36,12 @@ long hook_sys_rt_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct
 	siginfo_t own;
 	long ret;
 
-	do
+	do {
+		memset(&own, 0, sizeof(own));
+		signal_awaited = &own;
 		ret = sys_call(__NR_rt_sigtimedwait, set, &own, timeout, size);
-	while (ret > 0 && !signal_arrives(&own));
+	} while (ret > 0 && !awaited_arrives(&own));
+	signal_awaited = NULL;
 	if (ret > 0 && info)
 		*info = own;
 	return ret;
@@ -49,7 +54,8 @@ long hook_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timesp
 
 	do
 		ret = wait_for_signal(set, &own, timeout);
-	while (ret > 0 && !signal_arrives(&own));
+	while (ret > 0 && !awaited_arrives(&own));
+	signal_awaited = NULL;
 	if (ret <= 0)
 		return ret;
 	if (own.si_code == SI_TKILL)
