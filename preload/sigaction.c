@@ -92,14 +92,29 @@ static bool masks_matter(void)
 	return current && unlikely(signal_mask_matters(task_leader(current)));
 }
 
+static void set_mask(uint64_t mask)
+{
+	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+}
+
+/*
+ * The model's mask of this thread is to be @mask. What it blocks is blocked from here on; what it
+ * does not block, the caller's next step unblocks.
+ */
 static void mask_becomes(uint64_t mask)
 {
 	struct task_struct *leader = task_leader(current);
 
 	defer_signals();
+	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof(mask));
 	signal_mask_begin(leader);
 	signal_mask_end(current, leader, mask);
 	allow_signals();
+}
+
+void last_mask(void)
+{
+	mask_becomes(~0ull);
 }
 
 /* --- handlers --- */
@@ -191,11 +206,6 @@ static bool is_synchronous(const siginfo_t *info)
 	return false;
 }
 
-static void set_mask(uint64_t mask)
-{
-	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
-}
-
 static void put_aside(siginfo_t *info, ucontext_t *context)
 {
 	aside.mask = mask_of(&context->uc_sigmask);
@@ -250,9 +260,9 @@ void run_put_aside(void)
 	for (int i = 0; i < n; i++) {
 		uint64_t during = mask_during(before, &info[i], n - 1 - i);
 
-		set_mask(during);
 		if (masks_matter())
 			mask_becomes(during);
+		set_mask(during);
 		run_handler(info[i].si_signo, &info[i], &context);
 	}
 	before = mask_of(&context.uc_sigmask);
@@ -474,20 +484,28 @@ static bool changes_mask(int how, const void *set)
 	       (how == SIG_BLOCK || how == SIG_UNBLOCK || how == SIG_SETMASK);
 }
 
+/* It was changed while it did not matter; it may by now. */
+static void mask_changed(void)
+{
+	if (unlikely(masks_matter()))
+		mask_becomes(mask_now());
+}
+
 /* @wait runs with the mask at @set (NULL = the present one) and then has the present one again. */
 #define WITH_MASK(set, wait)                                                                       \
 	({                                                                                         \
 		bool matters = masks_matter() && (set);                                            \
+		uint64_t before = matters ? mask_now() : 0;                                        \
 		__typeof__(wait) ret_;                                                             \
                                                                                                    \
 		if (matters)                                                                       \
 			mask_becomes(mask_of(set));                                                \
 		ret_ = (wait);                                                                     \
 		if (matters) {                                                                     \
-			int saved = errno;                                                         \
-                                                                                                   \
-			mask_becomes(mask_now());                                                  \
-			errno = saved;                                                             \
+			mask_becomes(before);                                                      \
+			set_mask(before);                                                          \
+		} else {                                                                           \
+			mask_changed();                                                            \
 		}                                                                                  \
 		ret_;                                                                              \
 	})
@@ -508,22 +526,36 @@ static int change_set(int how, const sigset_t *set, sigset_t *old)
 
 int hook_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-	return changes_mask(how, set) ? change_set(how, set, old) :
-					next_sigprocmask(how, set, old);
+	int ret;
+
+	if (changes_mask(how, set))
+		return change_set(how, set, old);
+	ret = next_sigprocmask(how, set, old);
+	mask_changed();
+	return ret;
 }
 
 int hook_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	return changes_mask(how, set) ? change_set(how, set, old) :
-					next_pthread_sigmask(how, set, old);
+	int ret;
+
+	if (changes_mask(how, set))
+		return change_set(how, set, old);
+	ret = next_pthread_sigmask(how, set, old);
+	mask_changed();
+	return ret;
 }
 
 long hook_sys_rt_sigprocmask(int how, const void *set, void *old, size_t size)
 {
 	uint64_t mask;
 
-	if (size != sizeof(mask) || !changes_mask(how, set))
-		return sys_call(__NR_rt_sigprocmask, how, set, old, size);
+	if (size != sizeof(mask) || !changes_mask(how, set)) {
+		long ret = sys_call(__NR_rt_sigprocmask, how, set, old, size);
+
+		mask_changed();
+		return ret;
+	}
 	if (copy_from_user(&mask, set, sizeof(mask)))
 		return -EFAULT;
 	mask = mask_change(how, mask);

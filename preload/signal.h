@@ -61,6 +61,9 @@ extern const char send_called[];
 /* A handler jumps away, past the innermost send: nobody will end it. */
 void send_abandoned(void);
 
+/* last_mask - the calling thread, of a process where masks matter, ends with everything blocked. */
+void last_mask(void);
+
 /* The numbers that the calling thread has in its own pid namespace. */
 pid_t own_tgid(void);
 pid_t own_tid(void);

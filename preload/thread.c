@@ -3,9 +3,8 @@
 #include <limits.h>
 #include <linux/sched.h>
 
-#include <kpemu/signal.h>
-
 #include "preload/hook.h"
+#include "preload/signal.h"
 #include "preload/thread.h"
 
 #define THREAD_FLAGS                                                                               \
@@ -36,10 +35,12 @@ static void thread_exits(void *task)
 	if (!t)
 		return;
 	leader = task_leader(t);
+	/* Where a mask decides whether signals stay, this thread's is known for the last time. */
+	if (signal_mask_matters(leader))
+		last_mask();
 	block_signals(&mask);
 	exit_thread(t);
 	current = leader;
-	/* Where a mask decides whether signals stay, nobody knows this thread's any more. */
 	if (!signal_mask_matters(leader))
 		restore_signals(&mask);
 }

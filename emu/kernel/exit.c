@@ -221,6 +221,7 @@ void release_task(struct task_struct *t)
 	exit_mm(t, task_ref(me));
 	WRITE_ONCE(t->pid, 0);
 	WRITE_ONCE(t->tgid, 0);
+	WRITE_ONCE(t->group_leader, 0);
 	WRITE_ONCE(t->alloc_ns, 0);
 	table_free(TABLE_TASK, t);
 }

@@ -72,7 +72,8 @@ static struct task_struct *alloc_task(void)
 	t->alloc_ns = boottime_ns();
 	t->born_ns = UINT64_MAX;
 	t->flags = 0;
-	t->sending = t->sig_ignored = t->sig_blocked = 0;
+	t->sending[0] = t->sending[1] = 0;
+	t->sig_ignored = t->sig_blocked = 0;
 	t->sig_gate = t->nr_timers = 0;
 	return t;
 }
@@ -183,8 +184,8 @@ struct task_struct *copy_process(struct task_struct *parent, uint64_t clone_flag
 		return NULL;
 	t->cred = parent->cred;
 	t->flags = (parent->flags & (PF_NPROC_EXCEEDED | PF_PIDNS | PF_PROC_READER | PF_SIGNALFD)) | PF_FORKNOEXEC;
-	copy_thread_group(t, parent, clone_flags);
 	signal_fork(t, parent, clone_flags & CLONE_THREAD);
+	copy_thread_group(t, parent, clone_flags);
 	if (!copy_mm(t, parent, clone_flags)) {
 		release_task(t);
 		return NULL;
@@ -266,6 +267,7 @@ static bool adopt_from(struct task_struct *t, struct task_struct *parent)
 	}
 	t->flags |= parent->flags & (PF_PIDNS | PF_PROC_READER | PF_SIGNALFD);
 	t->cred = parent->cred;
+	signal_init(t);
 	copy_thread_group(t, parent, leader ? CLONE_THREAD : 0);
 	return copy_mm(t, parent, leader ? CLONE_VM : 0);
 }
@@ -281,7 +283,6 @@ struct task_struct *task_adopt(struct task_struct *parent, int pid, int tgid)
 		release_task(t);
 		return NULL;
 	}
-	signal_init(t);
 	smp_store_release(&t->slot, slot_word(SLOT_LIVE, slot_gen(t->slot), 0));
 	WRITE_ONCE(*pid_hint(pid), table_index(TABLE_TASK, t));
 	atomic64_inc(&world->counts.adopted);

@@ -13,7 +13,7 @@
 #include "emu/lib/rawsys.h"
 
 #define SIGPENDING  UCOUNT_RLIMIT_SIGPENDING
-#define GATE_YIELDS 2000 /* how long anybody waits for senders before going on without them */
+#define GATE_NS     200000000ull /* how long anybody waits for senders before going on without them */
 #define WORD_COUNT   0xffffffull
 #define WORD_LOST    (1ull << 40)
 #define WORD_FOUND   (1ull << 41)
@@ -111,12 +111,31 @@ static void mark_used(struct task_struct *t, enum sig_queue q, int sig)
 
 /* --- senders, and who must not be disturbed by them --- */
 
+/*
+ * A handler may send while the send that it has interrupted is not over yet: the second place is
+ * its own. What is deeper than that is not announced.
+ */
+static void announce(uint32_t group)
+{
+	WRITE_ONCE(current->sending[READ_ONCE(current->sending[0]) != 0], group);
+}
+
+static void unannounce(void)
+{
+	WRITE_ONCE(current->sending[READ_ONCE(current->sending[1]) != 0], 0);
+}
+
+static bool is_sending_to(const struct task_struct *t, uint32_t group)
+{
+	return READ_ONCE(t->sending[0]) == group || READ_ONCE(t->sending[1]) == group;
+}
+
 static bool somebody_sends_to(uint32_t group)
 {
 	struct task_struct *t;
 
 	for_each_task(i, t)
-		if (t != current && READ_ONCE(t->sending) == group &&
+		if (t != current && is_sending_to(t, group) &&
 		    slot_state(READ_ONCE(t->slot)) == SLOT_LIVE && !task_dead(t))
 			return true;
 	return false;
@@ -124,23 +143,23 @@ static bool somebody_sends_to(uint32_t group)
 
 /*
  * From here on nobody sends a signal to the process. A sender announces itself and then looks at
- * the gate, so one of the two sees the other. A sender that is stopped, or that left its send by
- * siglongjmp() past our wrapper, is not waited for for ever.
+ * the gate, so one of the two sees the other. Whoever is stopped is not waited for for ever.
  */
 static void gate_close(struct task_struct *leader)
 {
 	uint32_t me = task_ref(current), group = task_ref(leader), holder = 0;
+	uint64_t end = boottime_ns() + GATE_NS;
 
-	for (int n = 0; !try_cmpxchg(&leader->sig_gate, &holder, me); n++) {
-		if (!task_owner_alive(holder) || n == GATE_YIELDS) {
+	while (!try_cmpxchg(&leader->sig_gate, &holder, me)) {
+		if (boottime_ns() > end || !task_owner_alive(holder)) {
 			cmpxchg(&leader->sig_gate, holder, 0);
-			n = 0;
+			end = boottime_ns() + GATE_NS;
 		}
 		sys_call(__NR_sched_yield);
 		holder = 0;
 	}
 	smp_mb();
-	for (int n = 0; n < GATE_YIELDS && somebody_sends_to(group); n++)
+	while (somebody_sends_to(group) && boottime_ns() < end)
 		sys_call(__NR_sched_yield);
 }
 
@@ -164,13 +183,13 @@ static void send_begin(struct task_struct *leader, struct ucounts *uc)
 	uint32_t gate;
 
 	for (;;) {
-		WRITE_ONCE(current->sending, task_ref(leader));
+		announce(task_ref(leader));
 		ucounts_begin(current, uc, SIGPENDING); /* a full barrier */
 		gate = READ_ONCE(leader->sig_gate);
-		if (!gate || gate == task_ref(current))
+		if (likely(!gate || gate == task_ref(current)))
 			return;
 		ucounts_end(current);
-		WRITE_ONCE(current->sending, 0);
+		unannounce();
 		wait_for_gate(leader);
 	}
 }
@@ -454,8 +473,10 @@ static int try_send(struct task_struct *t, struct task_struct *leader, enum sig_
 
 	do {
 		record = one_record(t, q, sig);
-		if (!record_of(record))
+		if (!record_of(record)) {
+			announce(task_ref(leader));
 			return SEND_COALESCED; /* it is on its way out */
+		}
 		send_begin(leader, record_of(record));
 		if (unlikely(READ_ONCE(leader->sig_ignored) & sig_bit(sig)) &&
 		    sig >= KPEMU_RTMIN && !stays(t, q, sig))
@@ -463,6 +484,8 @@ static int try_send(struct task_struct *t, struct task_struct *leader, enum sig_
 		else
 			ret = charge(t, q, sig, record, override, epoch, why);
 		ucounts_end(current);
+		if (unlikely(ret < 0))
+			unannounce();
 	} while (ret == -ERANGE);
 	return ret;
 }
@@ -504,17 +527,20 @@ int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool
 
 	why->err = 0;
 	*mark = 0;
-	if (sig == SIGKILL)
+	if (sig == SIGKILL) {
+		announce(task_ref(leader));
 		return SEND_COALESCED;
+	}
 	mark_used(t, q, sig);
 	ret = try_send(t, leader, q, sig, override, &epoch, why);
 	if (likely(ret >= 0)) {
 		*mark = mark_for(q, sig, code, ret, epoch);
 		return ret;
 	}
-	WRITE_ONCE(current->sending, 0);
 	reconcile_holders(record_of(READ_ONCE(t->ucounts)));
 	ret = try_send(t, leader, q, sig, override, &epoch, why);
+	if (ret < 0)
+		announce(task_ref(leader)); /* until sent_signal(), as in all other cases */
 	if (ret < 0 && (sig < KPEMU_RTMIN || special || code == SI_USER))
 		ret = lose(t, q, sig);
 	if (ret < 0)
@@ -535,7 +561,7 @@ void sent_signal(struct task_struct *t, enum sig_queue q, int sig, int result, b
 		uncharge(t, q, sig);
 	else if (undo && result == SEND_LOST)
 		unlose(t, q, sig);
-	WRITE_ONCE(current->sending, 0);
+	unannounce();
 }
 
 /* kernel/signal.c: real or effective uid of the sender against real or saved uid of the target. */
@@ -819,14 +845,27 @@ void signal_reconcile_all(void)
 		if (READ_ONCE((t)->group_leader) == task_ref(leader) &&                            \
 		    slot_state(READ_ONCE((t)->slot)) == SLOT_LIVE)
 
-static void learn_masks(struct task_struct *leader)
+/* Who blocks even the signals that libc keeps for itself is inside it, or us, for a moment. */
+#define INTERNAL_SIGNALS (sig_bit(32) | sig_bit(33))
+
+static void learn_mask(struct task_struct *t)
 {
 	struct kernel_sets sets;
+
+	for (uint64_t end = boottime_ns() + GATE_NS; boottime_ns() < end && !read_sets(t, &sets);) {
+		WRITE_ONCE(t->sig_blocked, sets.blocked);
+		if (t == current || (sets.blocked & INTERNAL_SIGNALS) != INTERNAL_SIGNALS)
+			return;
+		sys_call(__NR_sched_yield);
+	}
+}
+
+static void learn_masks(struct task_struct *leader)
+{
 	struct task_struct *t;
 
 	for_each_thread(i, t, leader)
-		if (!read_sets(t, &sets))
-			WRITE_ONCE(t->sig_blocked, sets.blocked);
+		learn_mask(t);
 }
 
 void signal_ignore_begin(struct task_struct *leader, int sig)
@@ -860,17 +899,47 @@ void signal_mask_begin(struct task_struct *leader)
 	gate_close(leader);
 }
 
+static bool nothing_known(struct task_struct *t, struct task_struct *leader, int sig)
+{
+	return !has_entry(t, PENDING_PRIVATE, sig) && !has_entry(leader, PENDING_SHARED, sig);
+}
+
+/*
+ * The kernel blocks signals when it calls a handler, and we hear of it later: what was sent in
+ * between waits, though we said that it would be dropped. Drop it: it came a moment earlier.
+ */
+static void drop_waiting(struct task_struct *t, struct task_struct *leader, uint64_t signals)
+{
+	const struct timespec zero = { 0 };
+	uint64_t drop = 0;
+
+	for (; signals; signals &= signals - 1) {
+		int sig = __builtin_ctzll(signals) + 1;
+
+		if (nothing_known(t, leader, sig))
+			drop |= sig_bit(sig);
+	}
+	while (drop && sys_call(__NR_rt_sigtimedwait, &drop, NULL, &zero, sizeof(drop)) > 0)
+		;
+}
+
 /* Ignored signals that are unblocked now are dropped by this thread, whoever they were sent to. */
+static void forget_dropped(struct task_struct *t, struct task_struct *leader, uint64_t signals)
+{
+	for (; signals; signals &= signals - 1) {
+		flush_signal(t, PENDING_PRIVATE, __builtin_ctzll(signals) + 1);
+		flush_signal(leader, PENDING_SHARED, __builtin_ctzll(signals) + 1);
+	}
+}
+
 void signal_mask_end(struct task_struct *t, struct task_struct *leader, uint64_t mask)
 {
-	uint64_t dropped = READ_ONCE(leader->sig_ignored) & ~mask;
+	uint64_t ignored = READ_ONCE(leader->sig_ignored) & ~(sig_bit(KPEMU_RTMIN) - 1);
+	uint64_t was = READ_ONCE(t->sig_blocked);
 
+	drop_waiting(t, leader, ignored & mask & ~was);
 	WRITE_ONCE(t->sig_blocked, mask);
-	dropped &= ~(sig_bit(KPEMU_RTMIN) - 1);
-	for (; dropped; dropped &= dropped - 1) {
-		flush_signal(t, PENDING_PRIVATE, __builtin_ctzll(dropped) + 1);
-		flush_signal(leader, PENDING_SHARED, __builtin_ctzll(dropped) + 1);
-	}
+	forget_dropped(t, leader, ignored & ~mask);
 	gate_open(leader);
 }
 

@@ -28,7 +28,7 @@ enum {
 };
 
 /*
- * A free slot has pid, mm, ucounts, updating and alloc_ns 0, so that a slot whose maker dies before filling
+ * A free slot has pid, group_leader, mm, ucounts, updating and alloc_ns 0, so that a slot whose maker dies before filling
  * it in holds nothing.
  */
 struct task_struct {
@@ -48,7 +48,7 @@ struct task_struct {
 	uint64_t moving;	      /* as updating: the counter that a charge is moved from */
 	struct rlim rlim[UCOUNT_RLIMIT_COUNTS]; /* the leader's are the process's */
 	struct cred cred;
-	uint64_t sending; /* slot_ref() of the process it is sending a signal to; 0 = none */
+	uint32_t sending[2]; /* slot_ref() of the processes it is sending signals to, outer first */
 	uint64_t sig_used[2]; /* signals that may wait in each of its queues (enum sig_queue) */
 	uint64_t sig_ignored; /* the leader's is the process's: signals set to SIG_IGN */
 	uint64_t sig_blocked; /* true only while signal_mask_matters() */

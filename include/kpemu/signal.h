@@ -131,8 +131,8 @@ void signal_ignore_end(struct task_struct *leader, int sig, bool ignored, bool f
 
 /*
  * Does the process ignore a real-time signal? Then a mask decides whether entries stay, and must be
- * told: signal_mask_begin() before, signal_mask_end() after the real change, with the mask that is
- * in force then. Both are nothing but the test in other processes.
+ * told: signal_mask_begin(), then signal_mask_end() with the new mask, both by the thread @t itself,
+ * after what it blocks is really blocked, and before what it unblocks is.
  */
 static inline bool signal_mask_matters(const struct task_struct *leader)
 {
