@@ -2,6 +2,7 @@
 /* Threads: made through ours, seen to end by a thread-specific value's destructor. */
 #include <limits.h>
 #include <linux/sched.h>
+#include <string.h>
 
 #include "preload/hook.h"
 #include "preload/signal.h"
@@ -76,12 +77,12 @@ void thread_adopt(void)
 	restore_signals(&mask);
 }
 
+/* It starts with all signals blocked: a handler must not run before the thread knows who it is. */
 static void thread_starts(struct task_struct *t)
 {
 	struct new_task n = { t, task_ref(t) };
-	uint64_t mask;
+	uint64_t mask = t->start_mask;
 
-	block_signals(&mask);
 	child_starts(&n);
 	see_exit(current);
 	restore_signals(&mask);
@@ -107,56 +108,64 @@ static int start_thrd(void *arg)
 	return start(start_arg);
 }
 
-static int new_thread(struct new_task *n, const void *start, void *arg, const char *call)
+/* With all signals blocked; *@mask is to be restored after the real call. 0 or -errno. */
+static int new_thread(struct new_task *n, const void *start, void *arg, const char *call,
+		      uint64_t *mask)
 {
-	uint64_t mask;
 	int err;
 
 	need_exit_key();
-	block_signals(&mask);
+	block_signals(mask);
 	err = new_task(n, THREAD_FLAGS, call);
-	if (!err) {
-		n->t->start_fn = (uint64_t)start;
-		n->t->start_arg = (uint64_t)arg;
+	if (err) {
+		restore_signals(mask);
+		return err;
 	}
-	restore_signals(&mask);
-	return err;
+	n->t->start_fn = (uint64_t)start;
+	n->t->start_arg = (uint64_t)arg;
+	n->t->start_mask = n->t->sig_blocked = *mask;
+	return 0;
 }
 
-static void thread_failed(const struct new_task *n, int err)
+/* A mask in the attributes is the one to start with; libc then gives the thread that from the start. */
+static void mask_of_attributes(const pthread_attr_t *attr, struct task_struct *t)
 {
-	uint64_t mask;
+	sigset_t set;
 
-	block_signals(&mask);
-	new_task_failed(n, err);
-	restore_signals(&mask);
+	if (attr && !pthread_attr_getsigmask_np(attr, &set))
+		memcpy(&t->start_mask, &set, sizeof(t->start_mask));
 }
 
 int hook_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
 			void *arg)
 {
 	struct new_task n;
-	int err = new_thread(&n, (const void *)start, arg, "pthread_create");
+	uint64_t mask;
+	int err = new_thread(&n, (const void *)start, arg, "pthread_create", &mask);
 
 	if (err)
 		return -err;
+	mask_of_attributes(attr, n.t);
 	err = next_pthread_create(thread, attr, start_pthread, n.t);
 	if (err)
-		thread_failed(&n, err);
+		new_task_failed(&n, err);
+	restore_signals(&mask);
 	return err;
 }
 
 int hook_thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
 {
 	struct new_task n;
-	int err = new_thread(&n, (const void *)start, arg, "thrd_create");
+	uint64_t mask;
+	int err = new_thread(&n, (const void *)start, arg, "thrd_create", &mask);
 
 	/* thrd_create(3) has no word for EAGAIN: as libc, anything but ENOMEM is an error */
 	if (err)
 		return err == -ENOMEM ? thrd_nomem : thrd_error;
 	err = next_thrd_create(thread, start_thrd, n.t);
 	if (err != thrd_success)
-		thread_failed(&n, EAGAIN);
+		new_task_failed(&n, EAGAIN);
+	restore_signals(&mask);
 	return err;
 }
 

@@ -45,6 +45,7 @@ struct task_struct {
 	uint32_t pad;
 	uint64_t start_fn, start_arg; /* of a new thread; private addresses of its process */
 	uint64_t start_flags;	      /* the clone flags it was made with */
+	uint64_t start_mask;	      /* of a new thread: the signals it starts with blocked */
 	uint64_t moving;	      /* as updating: the counter that a charge is moved from */
 	struct rlim rlim[UCOUNT_RLIMIT_COUNTS]; /* the leader's are the process's */
 	struct cred cred;
@@ -54,7 +55,7 @@ struct task_struct {
 	uint64_t sig_blocked; /* true only while signal_mask_matters() */
 	uint32_t sig_gate; /* the leader's: slot_ref() of the task that nobody may disturb by sending */
 	uint32_t nr_timers; /* the leader's: a process with 0 has none; else it may have */
-	uint8_t reserved[1024 - 96 - 64 - sizeof(struct cred) - 48];
+	uint8_t reserved[1024 - 96 - 64 - sizeof(struct cred) - 56];
 };
 static_assert(sizeof(struct task_struct) == WORLD_TASK_SIZE, "ABI");
 
