@@ -27,7 +27,7 @@ void *find_next(const char *name)
 	void *p = dlsym(RTLD_NEXT, name);
 
 	if (!p)
-		abort();
+		__builtin_trap();
 	return p;
 }
 
