@@ -244,6 +244,12 @@ long hook_sys_rt_sigqueueinfo(pid_t pid, int sig, const void *uinfo)
 
 /* --- to a thread --- */
 
+/* The two that libc uses itself, and hides. */
+static bool is_internal(int sig)
+{
+	return sig == 32 || sig == 33;
+}
+
 static struct task_struct *thread_of(pid_t tgid, pid_t tid)
 {
 	struct task_struct *t;
@@ -281,7 +287,7 @@ long hook_sys_tkill(pid_t tid, int sig)
 
 long hook_raise(int sig)
 {
-	return hook_tgkill(own_tgid(), own_tid(), sig);
+	return is_internal(sig) ? -EINVAL : hook_tgkill(own_tgid(), own_tid(), sig);
 }
 
 static long queue_to_thread(pid_t tgid, pid_t tid, int sig, siginfo_t *info)
@@ -308,12 +314,6 @@ long hook_sys_rt_tgsigqueueinfo(pid_t tgid, pid_t tid, int sig, const void *uinf
 	if (copy_from_user(&info, uinfo, sizeof(info)))
 		return -EFAULT;
 	return queue_to_thread(tgid, tid, sig, &info);
-}
-
-/* The two that libc uses itself, and hides. */
-static bool is_internal(int sig)
-{
-	return sig == 32 || sig == 33;
 }
 
 /*

@@ -2,6 +2,8 @@
 /* The wait family: who has been reaped is released; and the ends of processes. */
 #include <unistd.h>
 
+#include <kpemu/signal.h>
+
 #include "preload/hook.h"
 #include "preload/thread.h"
 
@@ -49,11 +51,19 @@ pid_t hook_wait(int *status)
 	return hook_wait4(-1, status, 0, NULL);
 }
 
-static bool ended_info(const siginfo_t *info, int options)
+/* What a child's end, or a look at it, tells us and the program. */
+static void child_seen(siginfo_t *info, int options)
 {
-	return !(options & WNOWAIT) && info->si_pid > 0 &&
-	       (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
-		info->si_code == CLD_DUMPED);
+	bool ended = info->si_pid > 0 &&
+		     (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
+		      info->si_code == CLD_DUMPED);
+	struct task_struct *t = ended && options & WNOWAIT ? find_task_by_vpid(info->si_pid) : NULL;
+
+	info->si_uid = sender_uid(info->si_pid, info->si_uid);
+	if (t)
+		signal_dead(t);
+	if (ended && !(options & WNOWAIT))
+		reaped(info->si_pid);
 }
 
 int hook_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
@@ -64,8 +74,8 @@ int hook_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	if (!info)
 		info = &own;
 	ret = next_waitid(type, id, info, options);
-	if (!ret && ended_info(info, options))
-		reaped(info->si_pid);
+	if (!ret)
+		child_seen(info, options);
 	return ret;
 }
 
@@ -90,8 +100,8 @@ long hook_sys_waitid(int type, id_t id, siginfo_t *info, int options, struct rus
 	if (!info)
 		info = &own;
 	ret = sys_call(__NR_waitid, type, id, info, options, usage);
-	if (!ret && ended_info(info, options))
-		reaped(info->si_pid);
+	if (!ret)
+		child_seen(info, options);
 	return ret;
 }
 
@@ -106,6 +116,8 @@ long hook_getppid(void)
 
 EXPORT void _exit(int status)
 {
+	if (current)
+		signal_dead(task_leader(current));
 	last_task_out();
 	for (;;)
 		sys_call(__NR_exit_group, status);

@@ -527,7 +527,8 @@ int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool
 
 	why->err = 0;
 	*mark = 0;
-	if (sig == SIGKILL) {
+	/* The dead take any signal, and keep none. */
+	if (sig == SIGKILL || READ_ONCE(leader->flags) & PF_DEAD) {
 		announce(task_ref(leader));
 		return SEND_COALESCED;
 	}
@@ -684,11 +685,18 @@ bool signal_received(struct task_struct *t, siginfo_t *info)
 	return true;
 }
 
+void signal_dead(struct task_struct *leader)
+{
+	if (!(READ_ONCE(leader->flags) & PF_DEAD))
+		fetch_or(&leader->flags, (uint32_t)PF_DEAD);
+}
+
 /* --- what the kernel says --- */
 
 struct kernel_sets {
 	uint64_t pending[NR_SIG_QUEUES];
 	uint64_t blocked, ignored;
+	bool dead;
 };
 
 static uint64_t set_in(const char *text, const char *name)
@@ -717,6 +725,7 @@ static int read_sets(const struct task_struct *t, struct kernel_sets *sets)
 	if (n < 0)
 		return n;
 	text[have] = 0;
+	sets->dead = strstr(text, "\nState:\tZ") || strstr(text, "\nState:\tX");
 	sets->pending[PENDING_PRIVATE] = set_in(text, "\nSigPnd:\t");
 	sets->pending[PENDING_SHARED] = set_in(text, "\nShdPnd:\t");
 	sets->blocked = set_in(text, "\nSigBlk:\t");
@@ -741,7 +750,8 @@ static void found_waiting(struct task_struct *t, enum sig_queue q, int sig, uint
 }
 
 /* The signals that programs can send and see: not the two that libc keeps for itself. */
-#define COUNTED_SIGNALS (~(sig_bit(SIGKILL) | sig_bit(SIGSTOP) | sig_bit(32) | sig_bit(33)))
+#define INTERNAL_SIGNALS (sig_bit(32) | sig_bit(33))
+#define COUNTED_SIGNALS (~(sig_bit(SIGKILL) | INTERNAL_SIGNALS))
 
 static void agree(struct task_struct *t, struct task_struct *leader, enum sig_queue q,
 		  const uint64_t *seen, uint64_t pending)
@@ -791,6 +801,8 @@ void signal_reconcile(struct task_struct *t)
 			release_task(t);
 		return;
 	}
+	if (sets.dead && t == leader)
+		signal_dead(leader);
 	agree(t, leader, PENDING_PRIVATE, seen.pending[PENDING_PRIVATE],
 	      sets.pending[PENDING_PRIVATE]);
 	if (t == leader)
@@ -846,8 +858,6 @@ void signal_reconcile_all(void)
 		    slot_state(READ_ONCE((t)->slot)) == SLOT_LIVE)
 
 /* Who blocks even the signals that libc keeps for itself is inside it, or us, for a moment. */
-#define INTERNAL_SIGNALS (sig_bit(32) | sig_bit(33))
-
 static void learn_mask(struct task_struct *t)
 {
 	struct kernel_sets sets;

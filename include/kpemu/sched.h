@@ -25,6 +25,7 @@ enum {
 	PF_PIDNS = 1 << 4,	  /* in a pid namespace below the launcher's ... */
 	PF_PIDNS_INIT = 1 << 5,	  /* ... as its first: pid is the maker's number for it, not 1 */
 	PF_SIGNALFD = 1 << 6,	  /* may have a signalfd: read() looks closer */
+	PF_DEAD = 1 << 7,	  /* the leader's: ended, not reaped, as far as anybody has seen */
 };
 
 /*

@@ -150,6 +150,9 @@ void signal_fork(struct task_struct *t, const struct task_struct *parent, bool t
 /* signal_exec - @to, the leader, goes on after an exec by thread @t of its process. */
 void signal_exec(struct task_struct *to, struct task_struct *t);
 
+/* signal_dead - @leader's process has been seen as a zombie, or is ending: it takes no more signals. */
+void signal_dead(struct task_struct *leader);
+
 /* signal_flush - everything that waits in @t's queues is given back: @t is gone. */
 void signal_flush(struct task_struct *t);
 
