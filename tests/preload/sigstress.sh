@@ -5,7 +5,7 @@
 # test: timeout 600
 . "$(dirname "$0")/lib.sh"
 
-rounds=${ROUNDS:-100}
+rounds=${ROUNDS:-40}
 seed=()
 [ -z "${SEED-}" ] || seed=(--seed "$SEED")
 read -ra more <<<"${OPTIONS-}"
