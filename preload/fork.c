@@ -8,6 +8,7 @@
 
 #include "emu/lib/uaccess.h"
 #include "preload/hook.h"
+#include "preload/signal.h"
 #include "preload/thread.h"
 
 /* new_task - copy_process() for the caller; logs a refusal by @call. 0 or -errno. */
@@ -67,12 +68,14 @@ static pid_t fork_with(pid_t (*real)(void), const char *call)
 		return -1;
 	}
 	pid = real();
-	if (pid == 0)
+	if (pid == 0) {
 		child_starts(&n);
-	else if (pid < 0)
+		signals_in_child();
+	} else if (pid < 0) {
 		new_task_failed(&n, errno);
-	else
+	} else {
 		task_born(n.t, n.ref, pid, pid);
+	}
 	restore_signals(&mask);
 	return pid;
 }

@@ -61,6 +61,16 @@ extern const char send_called[];
 /* A handler jumps away, past the innermost send: nobody will end it. */
 void send_abandoned(void);
 
+/*
+ * signals_in_child - after a fork: the sends and waits that the parent was in the middle of, if a
+ * handler forked, are none of the child's.
+ */
+static inline void signals_in_child(void)
+{
+	sends = NULL;
+	signal_awaited = NULL;
+}
+
 /* last_mask - the calling thread, of a process where masks matter, ends with everything blocked. */
 void last_mask(void);
 

@@ -13,6 +13,7 @@
 
 #include <kpemu/mqueue.h>
 #include <kpemu/sched.h>
+#include <kpemu/signal.h>
 
 #include "emu/cmd/cmd.h"
 #include "emu/lib/rawsys.h"
@@ -221,6 +222,7 @@ void cmd_reap(void)
 	sigset_t old;
 
 	cmd_block_signals(&old);
+	signal_reconcile_all();
 	reap_dead(-1);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	/* This one may wait for a task that is stopped while it holds the lock: ^C must work. */

@@ -262,13 +262,10 @@ static const struct proc_line limits_lines[] = {
 /* Before a person reads numbers of the world: what waits, and who is dead. */
 static void look_again(void)
 {
-	struct ucounts *uc;
 	uint64_t old;
 
 	block_signals(&old);
-	for_each_ucounts(i, uc)
-		if (slot_state(READ_ONCE(uc->slot)) == SLOT_LIVE)
-			signal_reconcile_record(uc);
+	signal_reconcile_all();
 	reap_dead(-1);
 	restore_signals(&old);
 }

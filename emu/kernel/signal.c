@@ -498,7 +498,7 @@ static int lose(struct task_struct *t, enum sig_queue q, int sig)
 	do {
 		if (word_count(w) || w & (WORD_LOST | WORD_OLDER))
 			return SEND_MERGED;
-	} while (!try_cmpxchg(word, &w, word_next(w, 0, 0, w | WORD_LOST)));
+	} while (!try_cmpxchg(word, &w, word_next(w, 0, 0, (w & WORD_FLAGS) | WORD_LOST)));
 	return SEND_LOST;
 }
 
@@ -522,13 +522,14 @@ int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool
 {
 	struct task_struct *leader = q == PENDING_SHARED ? t : task_leader(t);
 	bool override = sig < KPEMU_RTMIN && (special || code >= 0);
+	struct ucounts *uc = record_of(READ_ONCE(t->ucounts));
 	unsigned int epoch = 0;
 	int ret;
 
 	why->err = 0;
 	*mark = 0;
 	/* The dead take any signal, and keep none. */
-	if (sig == SIGKILL || READ_ONCE(leader->flags) & PF_DEAD) {
+	if (sig == SIGKILL || READ_ONCE(leader->flags) & PF_DEAD || !uc) {
 		announce(task_ref(leader));
 		return SEND_COALESCED;
 	}
@@ -538,14 +539,14 @@ int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool
 		*mark = mark_for(q, sig, code, ret, epoch);
 		return ret;
 	}
-	reconcile_holders(record_of(READ_ONCE(t->ucounts)));
+	reconcile_holders(uc);
 	ret = try_send(t, leader, q, sig, override, &epoch, why);
 	if (ret < 0)
 		announce(task_ref(leader)); /* until sent_signal(), as in all other cases */
 	if (ret < 0 && (sig < KPEMU_RTMIN || special || code == SI_USER))
 		ret = lose(t, q, sig);
 	if (ret < 0)
-		atomic64_inc(&record_of(READ_ONCE(t->ucounts))->refused[SIGPENDING]);
+		atomic64_inc(&uc->refused[SIGPENDING]);
 	else
 		*mark = mark_for(q, sig, code, ret, epoch);
 	return ret;
@@ -820,8 +821,6 @@ static void reconcile_holders(struct ucounts *uc)
 {
 	struct task_struct *t;
 
-	if (!uc)
-		return;
 	for_each_task(i, t) {
 		if (READ_ONCE(t->updating) && t != current && task_dead(t))
 			reap_dead(ucounts_index(uc));
