@@ -468,26 +468,28 @@ static int charge(struct task_struct *t, enum sig_queue q, int sig, uint32_t rec
 static int try_send(struct task_struct *t, struct task_struct *leader, enum sig_queue q, int sig,
 		    bool override, unsigned int *epoch, struct refusal *why)
 {
-	uint32_t record;
+	uint32_t record = READ_ONCE(t->ucounts);
 	int ret;
 
-	do {
-		record = one_record(t, q, sig);
-		if (!record_of(record)) {
+	for (;;) {
+		if (unlikely(!record_of(record))) {
 			announce(task_ref(leader));
 			return SEND_COALESCED; /* it is on its way out */
 		}
 		send_begin(leader, record_of(record));
-		if (unlikely(READ_ONCE(leader->sig_ignored) & sig_bit(sig)) &&
-		    sig >= KPEMU_RTMIN && !stays(t, q, sig))
+		if (unlikely(READ_ONCE(leader->sig_ignored) & RT_SIGNALS & sig_bit(sig)) &&
+		    !stays(t, q, sig))
 			ret = SEND_IGNORED;
 		else
 			ret = charge(t, q, sig, record, override, epoch, why);
 		ucounts_end(current);
-		if (unlikely(ret < 0))
-			unannounce();
-	} while (ret == -ERANGE);
-	return ret;
+		if (likely(ret >= 0))
+			return ret;
+		unannounce();
+		if (ret != -ERANGE)
+			return ret;
+		record = one_record(t, q, sig);
+	}
 }
 
 /* Only the fact of the signal arrives; if it waits already, nothing does. */
@@ -943,7 +945,7 @@ static void forget_dropped(struct task_struct *t, struct task_struct *leader, ui
 
 void signal_mask_end(struct task_struct *t, struct task_struct *leader, uint64_t mask)
 {
-	uint64_t ignored = READ_ONCE(leader->sig_ignored) & ~(sig_bit(KPEMU_RTMIN) - 1);
+	uint64_t ignored = READ_ONCE(leader->sig_ignored) & RT_SIGNALS;
 	uint64_t was = READ_ONCE(t->sig_blocked);
 
 	drop_waiting(t, leader, ignored & mask & ~was);
@@ -992,12 +994,12 @@ void signal_exec(struct task_struct *to, struct task_struct *t)
 	uint64_t used = READ_ONCE(t->sig_used[PENDING_PRIVATE]);
 
 	exit_itimers(to);
-	if (to == t)
-		return;
-	flush_queue(to, PENDING_PRIVATE);
-	for (; used; used &= used - 1)
+	if (to != t)
+		flush_queue(to, PENDING_PRIVATE);
+	for (; to != t && used; used &= used - 1)
 		move_private(to, t, __builtin_ctzll(used) + 1);
-	WRITE_ONCE(to->sig_blocked, READ_ONCE(t->sig_blocked));
+	if (signal_mask_matters(to))
+		learn_mask(to);
 }
 
 long derive_sigpending(uint32_t record)

@@ -81,8 +81,12 @@ static inline struct task_struct *task_get(uint32_t ref)
 
 static inline struct task_struct *task_leader(struct task_struct *t)
 {
-	struct task_struct *l = task_get(READ_ONCE(t->group_leader));
+	int pid = READ_ONCE(t->pid);
+	struct task_struct *l;
 
+	if (pid && pid == READ_ONCE(t->tgid))
+		return t;
+	l = task_get(READ_ONCE(t->group_leader));
 	return l ? l : t;
 }
 

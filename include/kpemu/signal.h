@@ -134,9 +134,10 @@ void signal_ignore_end(struct task_struct *leader, int sig, bool ignored, bool f
  * told: signal_mask_begin(), then signal_mask_end() with the new mask, both by the thread @t itself,
  * after what it blocks is really blocked, and before what it unblocks is.
  */
+#define RT_SIGNALS (~0ull << (KPEMU_RTMIN + 1)) /* 34 .. 64: libc keeps the first two for itself */
 static inline bool signal_mask_matters(const struct task_struct *leader)
 {
-	return READ_ONCE(leader->sig_ignored) >> (KPEMU_RTMIN - 1);
+	return READ_ONCE(leader->sig_ignored) & RT_SIGNALS;
 }
 void signal_mask_begin(struct task_struct *leader);
 void signal_mask_end(struct task_struct *t, struct task_struct *leader, uint64_t mask);
