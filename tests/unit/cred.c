@@ -695,6 +695,7 @@ Test(cred, nproc_exceeded_is_by_the_leaders_limit)
 	cr_assert_not_null(t);
 	t->cred = leader->cred;
 	t->group_leader = task_ref(leader);
+	t->tgid = getppid();
 	t->rlim[NPROC].cur = RLIM_INF;
 	leader->rlim[NPROC].cur = 1;
 	current = t;
