@@ -18,7 +18,8 @@ struct handler {
 	uint64_t mask;
 };
 
-static struct handler handlers[KPEMU_NSIG + 1];
+/* Made for the first handler: with it, the library's data would not fit one page. */
+static struct handler *handlers;
 static struct process_lock handlers_lock;
 
 /* Whose the table is: a vfork child runs in the same memory, but has its own dispositions. */
@@ -35,9 +36,10 @@ __thread siginfo_t *signal_awaited __attribute__((tls_model("initial-exec")));
  * into the first instruction of the one before it; the last of them to run is the one that
  * interrupted the program.
  */
-#define ASIDE 4
+#define ASIDE       4
+#define INFO_LENGTH 48 /* what the kernel has of a siginfo_t; the rest is 0 */
 static __thread struct {
-	siginfo_t info[ASIDE];
+	char info[ASIDE][INFO_LENGTH];
 	uint64_t mask; /* of the code that was interrupted */
 	gregset_t gregs;
 } aside __attribute__((tls_model("initial-exec")));
@@ -120,7 +122,11 @@ void last_mask(void)
 /* --- handlers --- */
 
 /* What the model has made of the signal of a frame. The kernel leaves these bytes 0. */
-enum { FRAME_NEW, FRAME_REAL, FRAME_NOTHING };
+enum {
+	FRAME_NEW,
+	FRAME_REAL,
+	FRAME_NOTHING
+};
 static int *frame_state(siginfo_t *info)
 {
 	return (int *)((char *)info + sizeof(*info)) - 1;
@@ -213,7 +219,7 @@ static void put_aside(siginfo_t *info, ucontext_t *context)
 	/* Until allow_signals() nothing else comes, but for what has been delivered already. */
 	memset(&context->uc_sigmask, 0xff, sizeof(aside.mask));
 	if (signal_put_aside < ASIDE)
-		aside.info[signal_put_aside++] = *info;
+		memcpy(aside.info[signal_put_aside++], info, INFO_LENGTH);
 	else
 		sys_call(__NR_rt_tgsigqueueinfo, sys_call(__NR_getpid), sys_call(__NR_gettid),
 			 info->si_signo, info);
@@ -250,10 +256,12 @@ void run_put_aside(void)
 	siginfo_t info[ASIDE];
 	ucontext_t context;
 
+	memset(info, 0, sizeof(info));
 	memset(&context, 0, sizeof(context));
 	memcpy(&context.uc_sigmask, &before, sizeof(before));
 	memcpy(context.uc_mcontext.gregs, aside.gregs, sizeof(aside.gregs));
-	memcpy(info, aside.info, n * sizeof(*info));
+	for (int i = 0; i < n; i++)
+		memcpy(&info[i], aside.info[i], INFO_LENGTH);
 	signal_put_aside = 0;
 	for (int i = 0; i < n; i++)
 		frame_arrives(&info[i]);
@@ -286,10 +294,27 @@ static bool does_nothing(int sig, const struct sigaction *act)
 	       (sig == SIGCHLD || sig == SIGCONT || sig == SIGURG || sig == SIGWINCH);
 }
 
-/* What is installed for @act, which the table then knows as the program's. */
+static bool have_handlers(void)
+{
+	long p;
+
+	if (handlers)
+		return true;
+	p = sys_call(__NR_mmap, 0, (KPEMU_NSIG + 1) * sizeof(*handlers), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (SYS_ERR(p))
+		return false;
+	handlers = (struct handler *)p;
+	return true;
+}
+
+/*
+ * What is installed for @act, which the table then knows as the program's. Without memory for the
+ * table the program's own is: what it receives is then found missing at the next look.
+ */
 static void stand_in(int sig, struct sigaction *act)
 {
-	if (!is_function(act))
+	if (!is_function(act) || !have_handlers())
 		return;
 	WRITE_ONCE(handlers[sig].fn, act->sa_sigaction);
 	handlers[sig].flags = act->sa_flags;
@@ -307,18 +332,24 @@ static void show_own(struct sigaction *old, const struct handler *was)
 		old->sa_flags &= ~SA_SIGINFO;
 }
 
+static struct handler handler_of(int sig)
+{
+	return handlers ? handlers[sig] : (struct handler){ 0 };
+}
+
 static int change_action(int sig, struct sigaction *act, struct sigaction *old)
 {
 	struct task_struct *leader = task_leader(current);
 	bool ignored = act->sa_handler == SIG_IGN, flush = does_nothing(sig, act);
-	struct handler was = handlers[sig];
+	struct handler was = handler_of(sig);
 	int ret;
 
 	signal_ignore_begin(leader, sig);
 	stand_in(sig, act);
 	ret = next_sigaction(sig, act, old);
 	if (ret) {
-		handlers[sig] = was;
+		if (handlers)
+			handlers[sig] = was;
 		ignored = READ_ONCE(leader->sig_ignored) & sig_bit(sig);
 		flush = false;
 	}
@@ -338,7 +369,7 @@ int hook_sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 		new = *act;
 	defer_signals();
 	process_lock(&handlers_lock);
-	was = handlers[sig];
+	was = handler_of(sig);
 	if (act && table_is_ours())
 		ret = change_action(sig, &new, &prev);
 	else
@@ -492,22 +523,22 @@ static void mask_changed(void)
 }
 
 /* @wait runs with the mask at @set (NULL = the present one) and then has the present one again. */
-#define WITH_MASK(set, wait)                                                                       \
-	({                                                                                         \
-		bool matters = masks_matter() && (set);                                            \
-		uint64_t before = matters ? mask_now() : 0;                                        \
-		__typeof__(wait) ret_;                                                             \
-                                                                                                   \
-		if (matters)                                                                       \
-			mask_becomes(mask_of(set));                                                \
-		ret_ = (wait);                                                                     \
-		if (matters) {                                                                     \
-			mask_becomes(before);                                                      \
-			set_mask(before);                                                          \
-		} else {                                                                           \
-			mask_changed();                                                            \
-		}                                                                                  \
-		ret_;                                                                              \
+#define WITH_MASK(set, wait)                                \
+	({                                                  \
+		bool matters = masks_matter() && (set);     \
+		uint64_t before = matters ? mask_now() : 0; \
+		__typeof__(wait) ret_;                      \
+                                                            \
+		if (matters)                                \
+			mask_becomes(mask_of(set));         \
+		ret_ = (wait);                              \
+		if (matters) {                              \
+			mask_becomes(before);               \
+			set_mask(before);                   \
+		} else {                                    \
+			mask_changed();                     \
+		}                                           \
+		ret_;                                       \
 	})
 
 /* The two that libc never lets a program block. */
@@ -627,17 +658,17 @@ int hook___sigpause(int sig_or_mask, int is_sig)
 }
 
 /* The header gives one of the two names to the other, so both are given here. */
-#define SIGPAUSE(function, symbol, is_sig)                                                         \
-	EXPORT int function(int arg) __asm__(symbol);                                              \
-	EXPORT int function(int arg)                                                               \
-	{                                                                                          \
-		static int (*next)(int);                                                           \
-                                                                                                   \
-		if (task_here())                                                                   \
-			return hook___sigpause(arg, is_sig);                                       \
-		if (!next)                                                                         \
-			next = (int (*)(int))find_next(symbol);                                    \
-		return next(arg);                                                                  \
+#define SIGPAUSE(function, symbol, is_sig)                      \
+	EXPORT int function(int arg) __asm__(symbol);           \
+	EXPORT int function(int arg)                            \
+	{                                                       \
+		static int (*next)(int);                        \
+                                                                \
+		if (task_here())                                \
+			return hook___sigpause(arg, is_sig);    \
+		if (!next)                                      \
+			next = (int (*)(int))find_next(symbol); \
+		return next(arg);                               \
 	}
 SIGPAUSE(sigpause_bsd, "sigpause", 0)
 SIGPAUSE(sigpause_xpg, "__xpg_sigpause", 1)
@@ -715,18 +746,18 @@ static void before_jump(const struct __jmp_buf_tag *env)
 		mask_becomes(mask_of(&env->__saved_mask));
 }
 
-#define JUMP(name, real)                                                                           \
-	EXPORT void name(struct __jmp_buf_tag env[1], int val)                                      \
-	{                                                                                          \
-		static __typeof__(name) *next __attribute__((noreturn));                           \
-                                                                                                   \
-		before_jump(env);                                                                  \
-		if (current)                                                                       \
-			next_##real(env, val);                                                     \
-		if (!next)                                                                         \
-			next = (__typeof__(next))find_next(#name);                                 \
-		next(env, val);                                                                    \
-		__builtin_unreachable();                                                           \
+#define JUMP(name, real)                                                 \
+	EXPORT void name(struct __jmp_buf_tag env[1], int val)           \
+	{                                                                \
+		static __typeof__(name) *next __attribute__((noreturn)); \
+                                                                         \
+		before_jump(env);                                        \
+		if (current)                                             \
+			next_##real(env, val);                           \
+		if (!next)                                               \
+			next = (__typeof__(next))find_next(#name);       \
+		next(env, val);                                          \
+		__builtin_unreachable();                                 \
 	}
 JUMP(siglongjmp, siglongjmp)
 JUMP(longjmp, siglongjmp)

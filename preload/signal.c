@@ -127,8 +127,13 @@ static struct task_struct *process_of(pid_t pid)
 
 static long kill_one(struct task_struct *t, pid_t pid, int sig)
 {
-	return send(&(struct send){ .t = t, .q = PENDING_SHARED, .sig = sig, .code = SI_USER,
-				    .tgid = pid, .nr = __NR_kill, .a = { pid, sig } });
+	return send(&(struct send){ .t = t,
+				    .q = PENDING_SHARED,
+				    .sig = sig,
+				    .code = SI_USER,
+				    .tgid = pid,
+				    .nr = __NR_kill,
+				    .a = { pid, sig } });
 }
 
 static bool is_leader(const struct task_struct *t)
@@ -214,8 +219,13 @@ static long queue_to_process(pid_t pid, int sig, siginfo_t *info)
 	t = pid > 0 ? process_of(pid) : NULL;
 	if (!t)
 		return sys_call(__NR_rt_sigqueueinfo, pid, sig, info);
-	return send(&(struct send){ .t = t, .q = PENDING_SHARED, .sig = sig, .code = info->si_code,
-				    .tgid = pid, .info = info, .nr = __NR_rt_sigqueueinfo,
+	return send(&(struct send){ .t = t,
+				    .q = PENDING_SHARED,
+				    .sig = sig,
+				    .code = info->si_code,
+				    .tgid = pid,
+				    .info = info,
+				    .nr = __NR_rt_sigqueueinfo,
 				    .a = { pid, sig, (long)info } });
 }
 
@@ -269,8 +279,13 @@ long hook_tgkill(pid_t tgid, pid_t tid, int sig)
 
 	if (!t)
 		return sys_call(__NR_tgkill, tgid, tid, sig);
-	return send(&(struct send){ .t = t, .q = PENDING_PRIVATE, .sig = sig, .code = SI_TKILL,
-				    .tgid = tgid, .tid = tid, .nr = __NR_tgkill,
+	return send(&(struct send){ .t = t,
+				    .q = PENDING_PRIVATE,
+				    .sig = sig,
+				    .code = SI_TKILL,
+				    .tgid = tgid,
+				    .tid = tid,
+				    .nr = __NR_tgkill,
 				    .a = { tgid, tid, sig } });
 }
 
@@ -280,8 +295,13 @@ long hook_sys_tkill(pid_t tid, int sig)
 
 	if (!t)
 		return sys_call(__NR_tkill, tid, sig);
-	return send(&(struct send){ .t = t, .q = PENDING_PRIVATE, .sig = sig, .code = SI_TKILL,
-				    .tgid = READ_ONCE(t->tgid), .tid = tid, .nr = __NR_tkill,
+	return send(&(struct send){ .t = t,
+				    .q = PENDING_PRIVATE,
+				    .sig = sig,
+				    .code = SI_TKILL,
+				    .tgid = READ_ONCE(t->tgid),
+				    .tid = tid,
+				    .nr = __NR_tkill,
 				    .a = { tid, sig } });
 }
 
@@ -301,8 +321,13 @@ static long queue_to_thread(pid_t tgid, pid_t tid, int sig, siginfo_t *info)
 	t = thread_of(tgid, tid);
 	if (!t)
 		return sys_call(__NR_rt_tgsigqueueinfo, tgid, tid, sig, info);
-	return send(&(struct send){ .t = t, .q = PENDING_PRIVATE, .sig = sig, .code = info->si_code,
-				    .tgid = tgid, .tid = tid, .info = info,
+	return send(&(struct send){ .t = t,
+				    .q = PENDING_PRIVATE,
+				    .sig = sig,
+				    .code = info->si_code,
+				    .tgid = tgid,
+				    .tid = tid,
+				    .info = info,
 				    .nr = __NR_rt_tgsigqueueinfo,
 				    .a = { tgid, tid, sig, (long)info } });
 }

@@ -233,7 +233,7 @@ struct popened {
 	pid_t pid;
 };
 #define RESERVED ((FILE *)-1)
-#define POPEN_BLOCK 64
+#define POPEN_BLOCK 21 /* the first block is in every process's only page of data */
 
 struct popen_block {
 	struct popened entry[POPEN_BLOCK];

@@ -12,8 +12,8 @@
 
 #include "emu/lib/rawsys.h"
 
-#define SIGPENDING  UCOUNT_RLIMIT_SIGPENDING
-#define GATE_NS     200000000ull /* how long anybody waits for senders before going on without them */
+#define SIGPENDING   UCOUNT_RLIMIT_SIGPENDING
+#define GATE_NS      200000000ull /* how long anybody waits for senders before going on without them */
 #define WORD_COUNT   0xffffffull
 #define WORD_LOST    (1ull << 40)
 #define WORD_FOUND   (1ull << 41)
@@ -445,8 +445,7 @@ static int charge(struct task_struct *t, enum sig_queue q, int sig, uint32_t rec
 			return SEND_COALESCED;
 		if (word_count(w) && word_record(w) != record)
 			return -ERANGE;
-	} while (!try_cmpxchg(word, &w,
-			      word_next(w, word_count(w) + 1, record, w & WORD_FLAGS)));
+	} while (!try_cmpxchg(word, &w, word_next(w, word_count(w) + 1, record, w & WORD_FLAGS)));
 	*epoch = word_epoch(w);
 	leaf = inc_rlimit_ucounts(uc, SIGPENDING, 1);
 	/* The slot is another task's by now, or nobody's. */
@@ -519,8 +518,8 @@ static int mark_for(enum sig_queue q, int sig, int code, int result, unsigned in
 
 static void reconcile_holders(struct ucounts *uc);
 
-int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool special,
-		int *mark, struct refusal *why)
+int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool special, int *mark,
+		struct refusal *why)
 {
 	struct task_struct *leader = q == PENDING_SHARED ? t : task_leader(t);
 	bool override = sig < KPEMU_RTMIN && (special || code >= 0);
@@ -584,8 +583,7 @@ int check_kill_permission(struct task_struct *t, int sig)
 		return -EINVAL;
 	if (READ_ONCE(t->tgid) == current->tgid || kill_ok_by_cred(t))
 		return 0;
-	if (sig == SIGCONT &&
-	    sys_call(__NR_getsid, READ_ONCE(t->tgid)) == sys_call(__NR_getsid, 0))
+	if (sig == SIGCONT && sys_call(__NR_getsid, READ_ONCE(t->tgid)) == sys_call(__NR_getsid, 0))
 		return 0;
 	return -EPERM;
 }
@@ -642,8 +640,8 @@ static bool marked_received(struct task_struct *t, struct task_struct *leader, s
 /* Has the kernel put its sender's uid in? The programs write their own into the others. */
 static bool has_real_uid(const siginfo_t *info)
 {
-	return info->si_code == SI_USER || info->si_code == SI_TKILL ||
-	       info->si_code == SI_MESGQ || (info->si_signo == SIGCHLD && info->si_code > 0);
+	return info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_MESGQ ||
+	       (info->si_signo == SIGCHLD && info->si_code > 0);
 }
 
 static bool has_entry(struct task_struct *t, enum sig_queue q, int sig)
@@ -667,7 +665,7 @@ static void entry_leaves(struct task_struct *t, struct task_struct *leader, cons
 	if (info->si_code == SI_TIMER)
 		return;
 	if (info->si_code == SI_USER && has_entry(leader, PENDING_SHARED, sig))
-		private = false;
+	private = false;
 	q = private ? PENDING_PRIVATE : PENDING_SHARED;
 	t = private ? t : leader;
 	if (sig < KPEMU_RTMIN || info->si_errno || READ_ONCE(*pending_word(t, q, sig)) & WORD_FOUND)
@@ -754,7 +752,7 @@ static void found_waiting(struct task_struct *t, enum sig_queue q, int sig, uint
 
 /* The signals that programs can send and see: not the two that libc keeps for itself. */
 #define INTERNAL_SIGNALS (sig_bit(32) | sig_bit(33))
-#define COUNTED_SIGNALS (~(sig_bit(SIGKILL) | INTERNAL_SIGNALS))
+#define COUNTED_SIGNALS  (~(sig_bit(SIGKILL) | INTERNAL_SIGNALS))
 
 static void agree(struct task_struct *t, struct task_struct *leader, enum sig_queue q,
 		  const uint64_t *seen, uint64_t pending)
@@ -853,9 +851,9 @@ void signal_reconcile_all(void)
 
 /* --- dispositions and masks --- */
 
-#define for_each_thread(i, t, leader)                                                              \
-	for_each_task(i, t)                                                                        \
-		if (READ_ONCE((t)->group_leader) == task_ref(leader) &&                            \
+#define for_each_thread(i, t, leader)                                   \
+	for_each_task(i, t)                                             \
+		if (READ_ONCE((t)->group_leader) == task_ref(leader) && \
 		    slot_state(READ_ONCE((t)->slot)) == SLOT_LIVE)
 
 /* Who blocks even the signals that libc keeps for itself is inside it, or us, for a moment. */
