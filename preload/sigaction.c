@@ -66,6 +66,13 @@ static bool table_is_ours(void)
 	return true;
 }
 
+void signals_in_child(void)
+{
+	sends = NULL;
+	signal_awaited = NULL;
+	owner_mm = 0;
+}
+
 bool signal_arrives(siginfo_t *info)
 {
 	struct task_struct *t = task_here();

@@ -63,13 +63,9 @@ void send_abandoned(void);
 
 /*
  * signals_in_child - after a fork: the sends and waits that the parent was in the middle of, if a
- * handler forked, are none of the child's.
+ * handler forked, are none of the child's; the copy of the table of handlers is.
  */
-static inline void signals_in_child(void)
-{
-	sends = NULL;
-	signal_awaited = NULL;
-}
+void signals_in_child(void);
 
 /* last_mask - the calling thread, of a process where masks matter, ends with everything blocked. */
 void last_mask(void);
