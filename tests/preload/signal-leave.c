@@ -964,6 +964,9 @@ static void ignoring_flushes(void)
 	pthread_t thread;
 
 	block_ours();
+	/* Before there is another thread that could take them. */
+	block(SIGURG);
+	block(SIGWINCH);
 	from_thread = line_open();
 	to_thread = line_open();
 	pthread_create(&thread, NULL, thread_holds, NULL);
@@ -988,8 +991,6 @@ static void ignoring_flushes(void)
 	signal(RT, SIG_DFL);
 	check_sigq("default_keeps", 2);
 	/* That of a few is to be ignored. */
-	block(SIGURG);
-	block(SIGWINCH);
 	install(SIGURG);
 	raise(SIGURG);
 	kill(getpid(), SIGURG);
@@ -1333,12 +1334,13 @@ static void threads_storm(void)
 
 /* --- many --- */
 
-static volatile sig_atomic_t got_rt;
+/* The handlers of the two signals interrupt each other. */
+static int got_rt;
 
 static void count_rt(int sig)
 {
 	(void)sig;
-	got_rt++;
+	__atomic_add_fetch(&got_rt, 1, __ATOMIC_RELAXED);
 }
 
 #define STORM 50
@@ -1377,7 +1379,7 @@ static void storm_child(struct storm *s, int me)
 	/* What was sent has been delivered with the next return from the kernel. */
 	getppid();
 	pause_ms(1);
-	__atomic_add_fetch(&s->got, got_rt, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->got, __atomic_load_n(&got_rt, __ATOMIC_RELAXED), __ATOMIC_SEQ_CST);
 	_exit(0);
 }
 
@@ -1395,11 +1397,13 @@ static void processes_storm(void)
 	signal(RT, count_rt);
 	signal(RT + 1, count_rt);
 	for (int i = 0; i < STORM; i++) {
-		s->pid[i] = fork();
-		if (s->pid[i] < 0)
+		pid_t pid = fork();
+
+		if (pid < 0)
 			die("fork");
-		if (!s->pid[i])
+		if (!pid)
 			storm_child(s, i);
+		s->pid[i] = pid;
 	}
 	/* All numbers are known: nobody sends to 0. */
 	__atomic_add_fetch(&s->ready, 1, __ATOMIC_SEQ_CST);
