@@ -54,8 +54,6 @@ long hook_getgroups(int size, gid_t *list)
 	return n;
 }
 
-void __chk_fail(void) __attribute__((noreturn));
-
 EXPORT int __getgroups_chk(int size, gid_t *list, size_t listlen);
 EXPORT int __getgroups_chk(int size, gid_t *list, size_t listlen)
 {

@@ -105,8 +105,6 @@ EXPORT int openat(int dirfd, const char *path, int oflag, ...)
 	return errno_ret(sys_call(__NR_openat, dirfd, path, oflag, mode));
 }
 
-void __chk_fail(void) __attribute__((noreturn));
-
 int hook___open_2(const char *path, int oflag)
 {
 	if (has_mode(oflag))

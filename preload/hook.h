@@ -51,6 +51,7 @@ static inline struct task_struct *task_here(void)
 
 /* Not in a header of libc's without fortification. */
 void __longjmp_chk(struct __jmp_buf_tag env[1], int val) __attribute__((noreturn));
+void __chk_fail(void) __attribute__((noreturn));
 
 /* libc's own functions, where a raw system call cannot stand for them. Found at attachment. */
 #define X(name) extern __typeof__(name) *next_##name;
@@ -68,19 +69,6 @@ static inline long errno_ret(long r)
 		return -1;
 	}
 	return r;
-}
-
-/* block_signals, restore_signals - around changes that a handler must not see half done. */
-static inline void block_signals(uint64_t *old)
-{
-	uint64_t all = ~0ull;
-
-	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, &all, old, sizeof(all));
-}
-
-static inline void restore_signals(const uint64_t *old)
-{
-	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, old, NULL, sizeof(*old));
 }
 
 /* host_collision - the model allowed what the host then refused. */

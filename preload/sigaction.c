@@ -121,6 +121,13 @@ static void mask_becomes(uint64_t mask)
 	allow_signals();
 }
 
+/* The kernel has changed the mask already, or it was changed while it did not matter. */
+static void mask_changed(void)
+{
+	if (masks_matter())
+		mask_becomes(mask_now());
+}
+
 void last_mask(void)
 {
 	mask_becomes(~0ull);
@@ -196,8 +203,7 @@ static void deliver(int sig, siginfo_t *info, ucontext_t *context)
 
 	frames_arrive(info, context);
 	allow_signals();
-	if (masks_matter())
-		mask_becomes(mask_now());
+	mask_changed();
 	errno = saved;
 	run_handler(sig, info, context);
 	if (masks_matter())
@@ -518,15 +524,8 @@ static uint64_t mask_change(int how, uint64_t set)
 
 static bool changes_mask(int how, const void *set)
 {
-	return unlikely(masks_matter()) && set &&
+	return masks_matter() && set &&
 	       (how == SIG_BLOCK || how == SIG_UNBLOCK || how == SIG_SETMASK);
-}
-
-/* It was changed while it did not matter; it may by now. */
-static void mask_changed(void)
-{
-	if (unlikely(masks_matter()))
-		mask_becomes(mask_now());
 }
 
 /* @wait runs with the mask at @set (NULL = the present one) and then has the present one again. */
@@ -548,13 +547,18 @@ static void mask_changed(void)
 		ret_;                                       \
 	})
 
-/* The two that libc never lets a program block. */
-#define INTERNAL_SIGNALS (sig_bit(32) | sig_bit(33))
-
-static int change_set(int how, const sigset_t *set, sigset_t *old)
+static int change_set(int how, const sigset_t *set, sigset_t *old,
+		      __typeof__(sigprocmask) *next)
 {
-	uint64_t before = mask_change(how, mask_of(set) & ~INTERNAL_SIGNALS);
+	uint64_t before;
+	int ret;
 
+	if (!changes_mask(how, set)) {
+		ret = next(how, set, old);
+		mask_changed();
+		return ret;
+	}
+	before = mask_change(how, mask_of(set) & ~INTERNAL_SIGNALS);
 	if (old) {
 		sigemptyset(old);
 		memcpy(old, &before, sizeof(before));
@@ -564,24 +568,12 @@ static int change_set(int how, const sigset_t *set, sigset_t *old)
 
 int hook_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-	int ret;
-
-	if (changes_mask(how, set))
-		return change_set(how, set, old);
-	ret = next_sigprocmask(how, set, old);
-	mask_changed();
-	return ret;
+	return change_set(how, set, old, next_sigprocmask);
 }
 
 int hook_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	int ret;
-
-	if (changes_mask(how, set))
-		return change_set(how, set, old);
-	ret = next_pthread_sigmask(how, set, old);
-	mask_changed();
-	return ret;
+	return change_set(how, set, old, next_pthread_sigmask);
 }
 
 long hook_sys_rt_sigprocmask(int how, const void *set, void *old, size_t size)
@@ -701,8 +693,6 @@ int hook_epoll_pwait2(int fd, struct epoll_event *events, int n, const struct ti
 {
 	return WITH_MASK(set, next_epoll_pwait2(fd, events, n, timeout, set));
 }
-
-void __chk_fail(void) __attribute__((noreturn));
 
 EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 		       const sigset_t *set, size_t size);

@@ -89,16 +89,17 @@ static const char *call_name(const struct send *s)
 	return "pidfd_send_signal";
 }
 
+/* To a task that is not of the world (NULL) the call goes as it is. */
 static long send(struct send *s)
 {
-	long ret = check_kill_permission(s->t, s->sig);
+	long ret = s->t ? check_kill_permission(s->t, s->sig) : 0;
 	struct refusal why;
 	int mark;
 
-	if (ret || !s->sig)
+	if (ret || !s->t || !s->sig)
 		return ret ? ret : real_send(s, 0);
 	defer_signals();
-	s->how = send_signal(s->t, s->q, s->sig, s->code, false, &mark, &why);
+	s->how = send_signal(s->t, s->q, s->sig, s->code, &mark, &why);
 	s->outer = sends;
 	WRITE_ONCE(sends, s);
 	allow_signals();
@@ -187,16 +188,13 @@ static long kill_all(int sig)
 
 long hook_kill(pid_t pid, int sig)
 {
-	struct task_struct *t;
-
 	if (pid == INT_MIN)
 		return -ESRCH;
 	if (pid == -1)
 		return kill_all(sig);
 	if (pid <= 0)
 		return kill_group(pid ? -pid : sys_call(__NR_getpgid, 0), sig);
-	t = process_of(pid);
-	return t ? kill_one(t, pid, sig) : sys_call(__NR_kill, pid, sig);
+	return kill_one(process_of(pid), pid, sig);
 }
 
 long hook_killpg(pid_t pgrp, int sig)
@@ -212,14 +210,9 @@ static bool may_claim(const siginfo_t *info, bool itself)
 
 static long queue_to_process(pid_t pid, int sig, siginfo_t *info)
 {
-	struct task_struct *t;
-
 	if (!may_claim(info, pid == own_tgid()))
 		return -EPERM;
-	t = pid > 0 ? process_of(pid) : NULL;
-	if (!t)
-		return sys_call(__NR_rt_sigqueueinfo, pid, sig, info);
-	return send(&(struct send){ .t = t,
+	return send(&(struct send){ .t = pid > 0 ? process_of(pid) : NULL,
 				    .q = PENDING_SHARED,
 				    .sig = sig,
 				    .code = info->si_code,
@@ -257,7 +250,7 @@ long hook_sys_rt_sigqueueinfo(pid_t pid, int sig, const void *uinfo)
 /* The two that libc uses itself, and hides. */
 static bool is_internal(int sig)
 {
-	return sig == 32 || sig == 33;
+	return sig > 0 && sig <= KPEMU_NSIG && sig_bit(sig) & INTERNAL_SIGNALS;
 }
 
 static struct task_struct *thread_of(pid_t tgid, pid_t tid)
@@ -275,11 +268,7 @@ static struct task_struct *thread_of(pid_t tgid, pid_t tid)
 
 long hook_tgkill(pid_t tgid, pid_t tid, int sig)
 {
-	struct task_struct *t = tgid > 0 ? thread_of(tgid, tid) : NULL;
-
-	if (!t)
-		return sys_call(__NR_tgkill, tgid, tid, sig);
-	return send(&(struct send){ .t = t,
+	return send(&(struct send){ .t = tgid > 0 ? thread_of(tgid, tid) : NULL,
 				    .q = PENDING_PRIVATE,
 				    .sig = sig,
 				    .code = SI_TKILL,
@@ -293,13 +282,11 @@ long hook_sys_tkill(pid_t tid, int sig)
 {
 	struct task_struct *t = thread_of(-1, tid);
 
-	if (!t)
-		return sys_call(__NR_tkill, tid, sig);
 	return send(&(struct send){ .t = t,
 				    .q = PENDING_PRIVATE,
 				    .sig = sig,
 				    .code = SI_TKILL,
-				    .tgid = READ_ONCE(t->tgid),
+				    .tgid = t ? READ_ONCE(t->tgid) : 0,
 				    .tid = tid,
 				    .nr = __NR_tkill,
 				    .a = { tid, sig } });
@@ -312,16 +299,11 @@ long hook_raise(int sig)
 
 static long queue_to_thread(pid_t tgid, pid_t tid, int sig, siginfo_t *info)
 {
-	struct task_struct *t;
-
 	if (tgid <= 0 || tid <= 0)
 		return -EINVAL;
 	if (!may_claim(info, tid == own_tid()))
 		return -EPERM;
-	t = thread_of(tgid, tid);
-	if (!t)
-		return sys_call(__NR_rt_tgsigqueueinfo, tgid, tid, sig, info);
-	return send(&(struct send){ .t = t,
+	return send(&(struct send){ .t = thread_of(tgid, tid),
 				    .q = PENDING_PRIVATE,
 				    .sig = sig,
 				    .code = info->si_code,
@@ -430,7 +412,7 @@ long hook_pidfd_send_signal(int fd, int sig, siginfo_t *uinfo, unsigned int flag
 	siginfo_t info;
 
 	if ((flags & ~(SIGNAL_THREAD | SIGNAL_THREAD_GROUP)) || !pidfd_target(fd, flags, &s))
-		return sys_call(__NR_pidfd_send_signal, fd, sig, uinfo, flags);
+		return send(&s);
 	if (uinfo) {
 		if (copy_from_user(&info, uinfo, sizeof(info)))
 			return -EFAULT;

@@ -9,24 +9,35 @@
 #include "preload/hook.h"
 #include "preload/signal.h"
 
-void __chk_fail(void) __attribute__((noreturn));
-
 /*
- * The raw call, because libc's replaces SI_TKILL before anybody can see it. It is a cancellation
- * point; a thread that is alone cannot be cancelled.
+ * The raw call, because libc's replaces SI_TKILL before anybody can see it. @cancellable: it is a
+ * cancellation point, as libc's; a thread that is alone cannot be cancelled.
  */
-static long wait_for_signal(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+static long wait_for_signal(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
+			    size_t size, bool cancellable)
 {
 	int type;
 	long ret;
 
 	memset(info, 0, sizeof(*info));
 	signal_awaited = info;
-	if (__libc_single_threaded)
-		return sys_call(__NR_rt_sigtimedwait, set, info, timeout, sizeof(uint64_t));
+	if (!cancellable || __libc_single_threaded)
+		return sys_call(__NR_rt_sigtimedwait, set, info, timeout, size);
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	ret = sys_call(__NR_rt_sigtimedwait, set, info, timeout, sizeof(uint64_t));
+	ret = sys_call(__NR_rt_sigtimedwait, set, info, timeout, size);
 	pthread_setcanceltype(type, NULL);
+	return ret;
+}
+
+static long next_signal(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
+			size_t size, bool cancellable)
+{
+	long ret;
+
+	do
+		ret = wait_for_signal(set, info, timeout, size, cancellable);
+	while (ret > 0 && !awaited_arrives(info));
+	signal_awaited = NULL;
 	return ret;
 }
 
@@ -34,14 +45,8 @@ long hook_sys_rt_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct
 			      size_t size)
 {
 	siginfo_t own;
-	long ret;
+	long ret = next_signal(set, &own, timeout, size, false);
 
-	do {
-		memset(&own, 0, sizeof(own));
-		signal_awaited = &own;
-		ret = sys_call(__NR_rt_sigtimedwait, set, &own, timeout, size);
-	} while (ret > 0 && !awaited_arrives(&own));
-	signal_awaited = NULL;
 	if (ret > 0 && info)
 		*info = own;
 	return ret;
@@ -50,12 +55,8 @@ long hook_sys_rt_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct
 long hook_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
 	siginfo_t own;
-	long ret;
+	long ret = next_signal(set, &own, timeout, sizeof(uint64_t), true);
 
-	do
-		ret = wait_for_signal(set, &own, timeout);
-	while (ret > 0 && !awaited_arrives(&own));
-	signal_awaited = NULL;
 	if (ret <= 0)
 		return ret;
 	if (own.si_code == SI_TKILL)
@@ -110,9 +111,12 @@ int hook_signalfd(int fd, const sigset_t *mask, int flags)
 
 long hook_sys_signalfd4(int fd, const sigset_t *mask, size_t size, int flags)
 {
-	int ret = size == sizeof(uint64_t) ? hook_signalfd(fd, mask, flags) : -1;
+	int ret;
 
-	return size != sizeof(uint64_t) ? -EINVAL : ret < 0 ? -errno : ret;
+	if (size != sizeof(uint64_t))
+		return -EINVAL;
+	ret = hook_signalfd(fd, mask, flags);
+	return ret < 0 ? -errno : ret;
 }
 
 static bool is_signalfd(int fd)
@@ -148,20 +152,20 @@ static bool read_arrives(struct signalfd_siginfo *ssi)
 	return real;
 }
 
-/* What of the @n bytes just read into @iov the program is to see; 0: nothing, read again. */
-static ssize_t signals_read(const struct iovec *iov, ssize_t n)
+/*
+ * What a read of @buf that gave @ret has for the program: of signals, those that it must see. 0 where
+ * @ret is not: none, read again.
+ */
+static ssize_t read_seen(int fd, void *buf, ssize_t ret)
 {
-	struct signalfd_siginfo *in = iov->iov_base, *out = in;
+	struct signalfd_siginfo *in = buf, *out = in;
 
-	for (ssize_t done = 0; done < n; done += sizeof(*in), in++)
+	if (likely(!may_have_signalfd()) || ret <= 0 || ret % sizeof(*in) || !is_signalfd(fd))
+		return ret;
+	for (ssize_t done = 0; done < ret; done += sizeof(*in), in++)
 		if (read_arrives(in))
 			*out++ = *in;
-	return (char *)out - (char *)iov->iov_base;
-}
-
-static bool are_signals(int fd, ssize_t n)
-{
-	return n > 0 && n % sizeof(struct signalfd_siginfo) == 0 && is_signalfd(fd);
+	return (char *)out - (char *)buf;
 }
 
 ssize_t hook_read(int fd, void *buf, size_t n)
@@ -169,9 +173,8 @@ ssize_t hook_read(int fd, void *buf, size_t n)
 	ssize_t ret, seen;
 
 	do {
-		ret = seen = next_read(fd, buf, n);
-		if (unlikely(may_have_signalfd()) && are_signals(fd, ret))
-			seen = signals_read(&(struct iovec){ buf, ret }, ret);
+		ret = next_read(fd, buf, n);
+		seen = read_seen(fd, buf, ret);
 	} while (ret > 0 && !seen);
 	return seen;
 }
@@ -181,9 +184,8 @@ long hook_sys_read(int fd, void *buf, size_t n)
 	long ret, seen;
 
 	do {
-		ret = seen = sys_call(__NR_read, fd, buf, n);
-		if (unlikely(may_have_signalfd()) && are_signals(fd, ret))
-			seen = signals_read(&(struct iovec){ buf, ret }, ret);
+		ret = sys_call(__NR_read, fd, buf, n);
+		seen = read_seen(fd, buf, ret);
 	} while (ret > 0 && !seen);
 	return seen;
 }

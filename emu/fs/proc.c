@@ -144,18 +144,6 @@ static void show_locked(struct proc_text *x, const struct proc_line *line)
 }
 
 /* Not around all of a text: the caller's mask is a line of it. */
-static void block_signals(uint64_t *old)
-{
-	uint64_t all = ~0ull;
-
-	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, &all, old, sizeof(all));
-}
-
-static void restore_signals(const uint64_t *old)
-{
-	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, old, 0, sizeof(*old));
-}
-
 static int reap_with_signals_blocked(void)
 {
 	uint64_t old;
@@ -200,8 +188,7 @@ static unsigned long pending_signals(struct ucounts *uc, unsigned long real)
 
 static void show_sigq(struct proc_text *x, const struct proc_line *line)
 {
-	uint32_t idx = READ_ONCE(x->task->ucounts);
-	struct ucounts *uc = idx ? table_slot(TABLE_UCOUNTS, idx - 1) : NULL;
+	struct ucounts *uc = ucounts_of(READ_ONCE(x->task->ucounts));
 	unsigned long real = real_number(x);
 
 	text_printf(x, "%s\t%lu/%llu\n", line->start, uc ? pending_signals(uc, real) : real,

@@ -148,8 +148,7 @@ static int charge(struct task_struct *t, struct mqueue_inode *q, uint64_t bytes,
 
 static void uncharge(struct task_struct *t, struct mqueue_inode *q)
 {
-	uint32_t idx = READ_ONCE(q->ucounts);
-	struct ucounts *uc = idx ? table_slot(TABLE_UCOUNTS, idx - 1) : NULL;
+	struct ucounts *uc = ucounts_of(READ_ONCE(q->ucounts));
 
 	if (!uc)
 		return;

@@ -175,7 +175,7 @@ static void uncharge_nproc(struct task_struct *t, struct task_struct *me)
 	uint32_t idx;
 
 	/* Another thread of its process may be moving the charge to another record. */
-	while ((idx = READ_ONCE(t->ucounts)) && (uc = table_slot(TABLE_UCOUNTS, idx - 1))) {
+	while ((uc = ucounts_of(idx = READ_ONCE(t->ucounts)))) {
 		ucounts_begin(me, uc, UCOUNT_RLIMIT_NPROC);
 		if (cmpxchg(&t->ucounts, idx, 0) == idx)
 			dec_rlimit_ucounts(uc, UCOUNT_RLIMIT_NPROC, 1);

@@ -16,16 +16,14 @@
 /* The record of @t's real uid, which holds its process unit too. */
 static struct ucounts *task_ucounts(const struct task_struct *t)
 {
-	uint32_t idx = READ_ONCE(t->ucounts);
+	struct ucounts *uc = ucounts_of(READ_ONCE(t->ucounts));
 
-	return idx ? table_slot(TABLE_UCOUNTS, idx - 1) :
-		     alloc_ucounts(t->cred.user_ns, t->cred.uid);
+	return uc ? uc : alloc_ucounts(t->cred.user_ns, t->cred.uid);
 }
 
 static void uncharge(struct task_struct *me, struct k_itimer *tmr)
 {
-	uint32_t idx = READ_ONCE(tmr->ucounts);
-	struct ucounts *uc = idx ? table_slot(TABLE_UCOUNTS, idx - 1) : NULL;
+	struct ucounts *uc = ucounts_of(READ_ONCE(tmr->ucounts));
 
 	if (!uc)
 		return;
@@ -223,7 +221,7 @@ static bool is_explained(const struct task_struct *t, enum sig_queue q, int sig)
 static void leave_to_signal(struct k_itimer *tmr, struct task_struct *t, enum sig_queue q, int sig)
 {
 	uint32_t idx = READ_ONCE(tmr->ucounts);
-	struct ucounts *uc = idx ? table_slot(TABLE_UCOUNTS, idx - 1) : NULL;
+	struct ucounts *uc = ucounts_of(idx);
 
 	if (!uc || !claim(current, tmr, READ_ONCE(tmr->slot)))
 		return;

@@ -98,11 +98,6 @@ static uint64_t *pending_word(const struct task_struct *t, enum sig_queue q, int
 	return &pending_of(t)->pending[q][sig - 1];
 }
 
-static struct ucounts *record_of(uint32_t record)
-{
-	return record ? table_slot(TABLE_UCOUNTS, record - 1) : NULL;
-}
-
 static void mark_used(struct task_struct *t, enum sig_queue q, int sig)
 {
 	if (!(READ_ONCE(t->sig_used[q]) & sig_bit(sig)))
@@ -224,9 +219,9 @@ static uint32_t one_record(struct task_struct *t, enum sig_queue q, int sig)
 		uint32_t record = READ_ONCE(t->ucounts), old = word_record(w);
 		bool done;
 
-		if (!word_count(w) || old == record || !record_of(old))
+		if (!word_count(w) || old == record || !ucounts_of(old))
 			return record;
-		ucounts_begin(current, record_of(old), SIGPENDING);
+		ucounts_begin(current, ucounts_of(old), SIGPENDING);
 		done = set_aside(t, q, sig, w);
 		ucounts_end(current);
 		if (!done)
@@ -237,7 +232,7 @@ static uint32_t one_record(struct task_struct *t, enum sig_queue q, int sig)
 /* One entry less, in an update of @record; false if the word no longer is as it was. */
 static bool take_one(struct task_struct *t, enum sig_queue q, int sig, uint64_t w, uint64_t flags)
 {
-	struct ucounts *uc = record_of(word_record(w));
+	struct ucounts *uc = ucounts_of(word_record(w));
 	bool done;
 
 	if (!uc)
@@ -255,7 +250,7 @@ static bool take_one(struct task_struct *t, enum sig_queue q, int sig, uint64_t 
 static bool take_older(uint64_t *older, uint32_t n)
 {
 	uint64_t e = READ_ONCE(*older), rest;
-	struct ucounts *uc = record_of(word_record(e));
+	struct ucounts *uc = ucounts_of(word_record(e));
 	bool done;
 
 	if (!uc || !word_count(e))
@@ -319,7 +314,7 @@ static bool dequeue_all(struct task_struct *t, enum sig_queue q, int sig, uint64
 {
 	struct sigpending_slot *s = pending_of(t);
 	uint64_t *word = pending_word(t, q, sig);
-	struct ucounts *uc = record_of(word_record(w));
+	struct ucounts *uc = ucounts_of(word_record(w));
 	bool done;
 
 	if (uc)
@@ -436,7 +431,7 @@ static int charge(struct task_struct *t, enum sig_queue q, int sig, uint32_t rec
 		  unsigned int *epoch, struct refusal *why)
 {
 	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word), slot = READ_ONCE(t->slot);
-	struct ucounts *uc = record_of(record);
+	struct ucounts *uc = ucounts_of(record);
 	uint64_t limit = rlimit(t, SIGPENDING);
 	long leaf;
 
@@ -471,11 +466,11 @@ static int try_send(struct task_struct *t, struct task_struct *leader, enum sig_
 	int ret;
 
 	for (;;) {
-		if (unlikely(!record_of(record))) {
+		if (unlikely(!ucounts_of(record))) {
 			announce(task_ref(leader));
 			return SEND_COALESCED; /* it is on its way out */
 		}
-		send_begin(leader, record_of(record));
+		send_begin(leader, ucounts_of(record));
 		if (unlikely(READ_ONCE(leader->sig_ignored) & RT_SIGNALS & sig_bit(sig)) &&
 		    !stays(t, q, sig))
 			ret = SEND_IGNORED;
@@ -518,12 +513,12 @@ static int mark_for(enum sig_queue q, int sig, int code, int result, unsigned in
 
 static void reconcile_holders(struct ucounts *uc);
 
-int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool special, int *mark,
+int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, int *mark,
 		struct refusal *why)
 {
 	struct task_struct *leader = q == PENDING_SHARED ? t : task_leader(t);
-	bool override = sig < KPEMU_RTMIN && (special || code >= 0);
-	struct ucounts *uc = record_of(READ_ONCE(t->ucounts));
+	bool override = sig < KPEMU_RTMIN && code >= 0;
+	struct ucounts *uc = ucounts_of(READ_ONCE(t->ucounts));
 	unsigned int epoch = 0;
 	int ret;
 
@@ -544,7 +539,7 @@ int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool
 	ret = try_send(t, leader, q, sig, override, &epoch, why);
 	if (ret < 0)
 		announce(task_ref(leader)); /* until sent_signal(), as in all other cases */
-	if (ret < 0 && (sig < KPEMU_RTMIN || special || code == SI_USER))
+	if (ret < 0 && (sig < KPEMU_RTMIN || code == SI_USER))
 		ret = lose(t, q, sig);
 	if (ret < 0)
 		atomic64_inc(&uc->refused[SIGPENDING]);
@@ -553,17 +548,12 @@ int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool
 	return ret;
 }
 
-static void unlose(struct task_struct *t, enum sig_queue q, int sig)
-{
-	fetch_andnot(pending_word(t, q, sig), WORD_LOST);
-}
-
 void sent_signal(struct task_struct *t, enum sig_queue q, int sig, int result, bool undo)
 {
 	if (undo && result == SEND_QUEUED)
 		uncharge(t, q, sig);
 	else if (undo && result == SEND_LOST)
-		unlose(t, q, sig);
+		fetch_andnot(pending_word(t, q, sig), WORD_LOST);
 	unannounce();
 }
 
@@ -659,15 +649,15 @@ static bool has_entry(struct task_struct *t, enum sig_queue q, int sig)
 static void entry_leaves(struct task_struct *t, struct task_struct *leader, const siginfo_t *info)
 {
 	int sig = info->si_signo;
-	bool private = has_entry(t, PENDING_PRIVATE, sig);
+	bool own = has_entry(t, PENDING_PRIVATE, sig);
 	enum sig_queue q;
 
 	if (info->si_code == SI_TIMER)
 		return;
 	if (info->si_code == SI_USER && has_entry(leader, PENDING_SHARED, sig))
-	private = false;
-	q = private ? PENDING_PRIVATE : PENDING_SHARED;
-	t = private ? t : leader;
+		own = false;
+	q = own ? PENDING_PRIVATE : PENDING_SHARED;
+	t = own ? t : leader;
 	if (sig < KPEMU_RTMIN || info->si_errno || READ_ONCE(*pending_word(t, q, sig)) & WORD_FOUND)
 		dequeue(t, q, sig, WORD_FOUND);
 }
@@ -738,7 +728,7 @@ static int read_sets(const struct task_struct *t, struct kernel_sets *sets)
 static void found_waiting(struct task_struct *t, enum sig_queue q, int sig, uint64_t w)
 {
 	uint32_t record = READ_ONCE(t->ucounts);
-	struct ucounts *uc = record_of(record);
+	struct ucounts *uc = ucounts_of(record);
 
 	if (!uc)
 		return;
@@ -751,7 +741,6 @@ static void found_waiting(struct task_struct *t, enum sig_queue q, int sig, uint
 }
 
 /* The signals that programs can send and see: not the two that libc keeps for itself. */
-#define INTERNAL_SIGNALS (sig_bit(32) | sig_bit(33))
 #define COUNTED_SIGNALS  (~(sig_bit(SIGKILL) | INTERNAL_SIGNALS))
 
 static void agree(struct task_struct *t, struct task_struct *leader, enum sig_queue q,
@@ -976,7 +965,7 @@ void signal_fork(struct task_struct *t, const struct task_struct *parent, bool t
 static void move_private(struct task_struct *to, struct task_struct *t, int sig)
 {
 	uint64_t w = READ_ONCE(*pending_word(t, PENDING_PRIVATE, sig));
-	struct ucounts *uc = record_of(word_record(w));
+	struct ucounts *uc = ucounts_of(word_record(w));
 
 	if (uc) {
 		ucounts_begin(current, uc, SIGPENDING);

@@ -3,6 +3,7 @@
 #ifndef EMU_LIB_RAWSYS_H
 #define EMU_LIB_RAWSYS_H
 
+#include <signal.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +58,19 @@ static inline long sys_read(int fd, void *buf, size_t n)
 static inline int sys_close(int fd)
 {
 	return sys_call(__NR_close, fd);
+}
+
+/* block_signals, restore_signals - around changes that a handler must not see half done. */
+static inline void block_signals(uint64_t *old)
+{
+	uint64_t all = ~0ull;
+
+	sys_call(__NR_rt_sigprocmask, SIG_BLOCK, &all, old, sizeof(all));
+}
+
+static inline void restore_signals(const uint64_t *old)
+{
+	sys_call(__NR_rt_sigprocmask, SIG_SETMASK, old, NULL, sizeof(*old));
 }
 
 /* CLOCK_BOOTTIME in nanoseconds: the clock that /proc/PID/stat field 22 counts. vdso, signal-safe. */

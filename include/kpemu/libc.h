@@ -35,19 +35,19 @@
 	X(openpty)                                                                                 \
 	X(login_tty)                                                                               \
 	X(getgrouplist)                                                                            \
-	X(sigaction)                                                                       \
-	X(sigprocmask)                                                                     \
-	X(pthread_sigmask)                                                                 \
-	X(sigsuspend)                                                                      \
-	X(ppoll)                                                                           \
-	X(pselect)                                                                         \
-	X(epoll_pwait)                                                                     \
-	X(epoll_pwait2)                                                                    \
-	X(siglongjmp)                                                                      \
-	X(__longjmp_chk)                                                                   \
-	X(signalfd)                                                                        \
-	X(read)                                                                            \
-	X(readv)                                                                           \
+	X(sigaction)                                                                               \
+	X(sigprocmask)                                                                             \
+	X(pthread_sigmask)                                                                         \
+	X(sigsuspend)                                                                              \
+	X(ppoll)                                                                                   \
+	X(pselect)                                                                                 \
+	X(epoll_pwait)                                                                             \
+	X(epoll_pwait2)                                                                            \
+	X(siglongjmp)                                                                              \
+	X(__longjmp_chk)                                                                           \
+	X(signalfd)                                                                                \
+	X(read)                                                                                    \
+	X(readv)                                                                                   \
 	X(timer_create)                                                                            \
 	X(timer_delete)                                                                            \
 	X(posix_spawnattr_init)                                                                    \

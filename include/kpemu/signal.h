@@ -16,6 +16,10 @@
 
 #define sig_bit(sig) (1ull << ((sig) - 1))
 
+/* The first two real-time signals libc keeps for itself; programs can neither send nor block them. */
+#define INTERNAL_SIGNALS (sig_bit(32) | sig_bit(33))
+#define RT_SIGNALS	 (~(sig_bit(KPEMU_RTMIN) - 1) & ~INTERNAL_SIGNALS)
+
 enum sig_queue {
 	PENDING_PRIVATE, /* task->pending: sent to a thread */
 	PENDING_SHARED, /* signal->shared_pending: sent to a process, kept in its leader's slot */
@@ -77,13 +81,12 @@ enum send_result {
  * send_signal - a signal is about to be sent (kernel/signal.c, __send_signal_locked()).
  *
  * @t is the target: the leader for PENDING_SHARED. @sig is 1 .. 64, @code the si_code that the
- * receiver will see; @special says that the kernel itself sends. Charged to @t's record and judged
- * by @t's limit; entries that left unseen are looked for before a refusal. *@mark, if not 0, must
+ * receiver will see. Charged to @t's record and judged by @t's limit; entries that left unseen are looked for before a refusal. *@mark, if not 0, must
  * be the si_errno of what is really sent, with si_code SI_QUEUE instead of SI_USER or SI_TKILL: the
  * receiver's side then knows exactly what has arrived. Whatever it returns, the caller calls
  * sent_signal() when the real call is over. (kernel/ucounts.md 2.1)
  */
-int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, bool special, int *mark,
+int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, int *mark,
 		struct refusal *why);
 
 /*
@@ -134,7 +137,6 @@ void signal_ignore_end(struct task_struct *leader, int sig, bool ignored, bool f
  * told: signal_mask_begin(), then signal_mask_end() with the new mask, both by the thread @t itself,
  * after what it blocks is really blocked, and before what it unblocks is.
  */
-#define RT_SIGNALS (~0ull << (KPEMU_RTMIN + 1)) /* 34 .. 64: libc keeps the first two for itself */
 static inline bool signal_mask_matters(const struct task_struct *leader)
 {
 	return READ_ONCE(leader->sig_ignored) & RT_SIGNALS;

@@ -32,6 +32,12 @@ static inline uint32_t ucounts_index(const struct ucounts *uc)
 	return table_index(TABLE_UCOUNTS, uc);
 }
 
+/* ucounts_of - the record that an object names by index + 1; NULL for 0. */
+static inline struct ucounts *ucounts_of(uint32_t record)
+{
+	return record ? table_slot(TABLE_UCOUNTS, record - 1) : NULL;
+}
+
 #define for_each_ucounts(i, uc)                                                                    \
 	for (uint32_t i = 0; ((uc) = table_slot(TABLE_UCOUNTS, i)); i++)
 

@@ -59,7 +59,7 @@ static long charged(void)
 /* A send that the kernel takes: it really waits, so that a look at the kernel finds it. */
 static int send_code(enum sig_queue q, int sig, int code)
 {
-	int how = send_signal(me, q, sig, code, false, &mark, &why);
+	int how = send_signal(me, q, sig, code, &mark, &why);
 	siginfo_t info;
 
 	if (how == SEND_QUEUED || how == SEND_LOST || how == SEND_COALESCED) {
@@ -187,7 +187,7 @@ Test(signal, a_loss_merges_with_what_waits)
 Test(signal, sigkill_costs_nothing)
 {
 	me->rlim[UCOUNT_RLIMIT_SIGPENDING].cur = 0;
-	cr_assert_eq(send_signal(me, PENDING_SHARED, SIGKILL, SI_USER, false, &mark, &why),
+	cr_assert_eq(send_signal(me, PENDING_SHARED, SIGKILL, SI_USER, &mark, &why),
 		     SEND_COALESCED);
 	sent_signal(me, PENDING_SHARED, SIGKILL, SEND_COALESCED, false);
 	cr_assert_eq(charged(), 0);
@@ -196,7 +196,7 @@ Test(signal, sigkill_costs_nothing)
 
 Test(signal, a_failed_call_is_undone)
 {
-	int how = send_signal(me, PENDING_SHARED, RT, SI_QUEUE, false, &mark, &why);
+	int how = send_signal(me, PENDING_SHARED, RT, SI_QUEUE, &mark, &why);
 
 	cr_assert_eq(charged(), 1);
 	sent_signal(me, PENDING_SHARED, RT, how, true);
