@@ -222,11 +222,10 @@ static int clone_attached(int (*fn)(void *), void *stack, int flags, void *arg, 
 	t->start_fn = (uint64_t)fn;
 	t->start_arg = (uint64_t)arg;
 	return clone_parent(ref, ({
-				    int pid = next_clone(clone_start, stack, flags, t, ptid, tls,
-							 ctid);
+		int pid = next_clone(clone_start, stack, flags, t, ptid, tls, ctid);
 
-				    pid < 0 ? -errno : pid;
-			    }));
+		pid < 0 ? -errno : pid;
+	}));
 }
 
 EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)

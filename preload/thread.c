@@ -8,18 +8,13 @@
 #include "preload/signal.h"
 #include "preload/thread.h"
 
-#define THREAD_FLAGS                                                                        \
-	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | \
+#define THREAD_FLAGS                                                                               \
+	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |        \
 	 CLONE_SETTLS)
 
 /* Its value in a thread is that thread's task. */
 static pthread_key_t exit_key;
-static enum {
-	KEY_NOT_TRIED,
-	KEY_BEING_MADE,
-	KEY_MADE,
-	KEY_NONE
-} exit_key_state;
+static enum { KEY_NOT_TRIED, KEY_BEING_MADE, KEY_MADE, KEY_NONE } exit_key_state;
 
 static __thread int exit_rounds;
 

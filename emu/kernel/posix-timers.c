@@ -4,8 +4,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <kpemu/sched.h>
 #include <kpemu/signal.h>
@@ -146,45 +144,17 @@ void posix_timer_free(struct k_itimer *tmr)
 		fetch_add(&leader->nr_timers, -1u);
 }
 
-/* The 16 hexadecimal digits behind @name in an open status file; false if it is not there. */
-static bool read_mask(int fd, const char *name, uint64_t *mask)
-{
-	const size_t len = strlen(name), need = len + 16;
-	char buf[1024], *at;
-	size_t end = 0;
-	long n;
-
-	while ((n = sys_read(fd, buf + end, sizeof(buf) - 1 - end)) > 0) {
-		end += n;
-		buf[end] = 0;
-		at = strstr(buf, name);
-		if (at && at + need <= buf + end) {
-			*mask = strtoull(at + len, NULL, 16);
-			return true;
-		}
-		if (end > need) {
-			memmove(buf, buf + end - need, need);
-			end = need;
-		}
-	}
-	return false;
-}
-
 /* What the kernel has in the queue; everything when it cannot be asked. */
 static uint64_t kernel_queue(int tid)
 {
-	uint64_t mask = ~0ull;
+	struct kernel_sets sets;
 	char path[40];
-	int fd;
 
 	snprintf(path, sizeof(path), tid ? "/proc/self/task/%d/status" : "/proc/thread-self/status",
 		 tid);
-	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return mask;
-	read_mask(fd, tid ? "\nSigPnd:\t" : "\nShdPnd:\t", &mask);
-	sys_close(fd);
-	return mask;
+	if (read_kernel_sets(path, &sets))
+		return ~0ull;
+	return sets.pending[tid ? PENDING_PRIVATE : PENDING_SHARED];
 }
 
 /*
@@ -199,22 +169,6 @@ static bool is_waiting(int sig, int tid)
 	    !sys_call(__NR_rt_sigpending, &set, sizeof(set)) && !(set & sig_bit(sig)))
 		return false;
 	return kernel_queue(tid) & sig_bit(sig);
-}
-
-/* Is an entry known that would make the kernel say that @sig waits? */
-static bool is_explained(const struct task_struct *t, enum sig_queue q, int sig)
-{
-	struct sigpending_slot *s = table_slot(TABLE_SIGPENDING, table_index(TABLE_TASK, t));
-
-	if (!s)
-		return false;
-	for (int i = 0; i < PENDING_OLDER; i++) {
-		uint64_t w = READ_ONCE(s->older[i]);
-
-		if ((w & 0xffffff) && (w >> 40 & 0x7f) == (uint64_t)sig && (w >> 47 & 1) == q)
-			return true;
-	}
-	return READ_ONCE(s->pending[q][sig - 1]) & (0xffffff | 1ull << 40);
 }
 
 /* The charge goes over to the signal, which leaves without being seen by the program. */
@@ -239,7 +193,7 @@ void posix_timer_deleted(struct k_itimer *tmr)
 
 	if (sig > 0 && sig <= KPEMU_NSIG && is_waiting(sig, tid)) {
 		t = tid ? find_task_by_vpid(tid) : task_leader(current);
-		if (t && !is_explained(t, q, sig))
+		if (t && !signal_is_known(t, q, sig))
 			leave_to_signal(tmr, t, q, sig);
 	}
 	posix_timer_free(tmr);

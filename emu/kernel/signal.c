@@ -641,6 +641,20 @@ static bool has_entry(struct task_struct *t, enum sig_queue q, int sig)
 	return word_count(w) || w & WORD_OLDER;
 }
 
+bool signal_is_known(struct task_struct *t, enum sig_queue q, int sig)
+{
+	struct sigpending_slot *s = pending_of(t);
+	uint64_t w = READ_ONCE(s->pending[q][sig - 1]);
+
+	for (int i = 0; i < PENDING_OLDER; i++) {
+		uint64_t e = READ_ONCE(s->older[i]);
+
+		if (word_count(e) && (e & OLDER_KEY) == older_key(q, sig))
+			return true;
+	}
+	return word_count(w) || w & WORD_LOST;
+}
+
 /*
  * Without a mark: one below KPEMU_RTMIN, or one that is not ours, or one whose sender has put
  * something else there. The kernel takes from the thread's own queue first; the code says where
@@ -684,44 +698,68 @@ void signal_dead(struct task_struct *leader)
 
 /* --- what the kernel says --- */
 
-struct kernel_sets {
-	uint64_t pending[NR_SIG_QUEUES];
-	uint64_t blocked, ignored;
-	bool dead;
-};
-
-static uint64_t set_in(const char *text, const char *name)
+static void take_line(struct kernel_sets *sets, const char *line)
 {
-	const char *p = strstr(text, name);
+	static const struct {
+		const char *name;
+		size_t at;
+	} set[] = {
+		{ "SigPnd:\t", offsetof(struct kernel_sets, pending[PENDING_PRIVATE]) },
+		{ "ShdPnd:\t", offsetof(struct kernel_sets, pending[PENDING_SHARED]) },
+		{ "SigBlk:\t", offsetof(struct kernel_sets, blocked) },
+		{ "SigIgn:\t", offsetof(struct kernel_sets, ignored) },
+	};
 
-	return p ? strtoull(p + strlen(name), NULL, 16) : 0;
+	if (!strncmp(line, "State:\t", 7))
+		sets->dead = line[7] == 'Z' || line[7] == 'X';
+	for (size_t i = 0; i < sizeof(set) / sizeof(*set); i++) {
+		size_t n = strlen(set[i].name);
+
+		if (!strncmp(line, set[i].name, n))
+			*(uint64_t *)((char *)sets + set[i].at) = strtoull(line + n, NULL, 16);
+	}
+}
+
+/* Line by line: that of the groups may be longer than any buffer, and what we want comes after it. */
+int read_kernel_sets(const char *path, struct kernel_sets *sets)
+{
+	bool whole = true; /* the buffer begins where a line does */
+	char text[1024], *line, *nl;
+	size_t have = 0;
+	long n;
+	int fd;
+
+	*sets = (struct kernel_sets){ 0 };
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	while ((n = sys_read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		have += n;
+		text[have] = 0;
+		for (line = text; (nl = strchr(line, '\n')); line = nl + 1) {
+			if (whole)
+				take_line(sets, line);
+			whole = true;
+		}
+		have -= line - text;
+		memmove(text, line, have);
+		if (have == sizeof(text) - 1) {
+			whole = false;
+			have = 0;
+		}
+	}
+	sys_close(fd);
+	return n;
 }
 
 /* 0 or -errno. */
 static int read_sets(const struct task_struct *t, struct kernel_sets *sets)
 {
-	char path[48], text[4096];
-	size_t have = 0;
-	long n;
-	int fd;
+	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", READ_ONCE(t->tgid),
 		 READ_ONCE(t->pid));
-	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return fd;
-	while ((n = sys_read(fd, text + have, sizeof(text) - 1 - have)) > 0)
-		have += n;
-	sys_close(fd);
-	if (n < 0)
-		return n;
-	text[have] = 0;
-	sets->dead = strstr(text, "\nState:\tZ") || strstr(text, "\nState:\tX");
-	sets->pending[PENDING_PRIVATE] = set_in(text, "\nSigPnd:\t");
-	sets->pending[PENDING_SHARED] = set_in(text, "\nShdPnd:\t");
-	sets->blocked = set_in(text, "\nSigBlk:\t");
-	sets->ignored = set_in(text, "\nSigIgn:\t");
-	return 0;
+	return read_kernel_sets(path, sets);
 }
 
 /* Found waiting: the kernel sent it, or somebody outside. Charged as the kernel would, unjudged. */
@@ -826,7 +864,6 @@ void signal_reconcile_record(struct ucounts *uc)
 	for_each_task(i, t)
 		if (READ_ONCE(t->ucounts) == ucounts_index(uc) + 1 || may_hold(t))
 			signal_reconcile(t);
-	reap_timers(-1);
 }
 
 void signal_reconcile_all(void)
@@ -835,7 +872,6 @@ void signal_reconcile_all(void)
 
 	for_each_task(i, t)
 		signal_reconcile(t);
-	reap_timers(-1);
 }
 
 /* --- dispositions and masks --- */

@@ -29,8 +29,8 @@ enum {
 };
 
 /*
- * A free slot has pid, group_leader, mm, ucounts, updating and alloc_ns 0, so that a slot whose maker dies before filling
- * it in holds nothing.
+ * A free slot has pid, group_leader, mm, ucounts, updating and alloc_ns 0, so that a slot whose maker
+ * dies before filling it in holds nothing.
  */
 struct task_struct {
 	uint64_t slot;

@@ -115,10 +115,26 @@ uint32_t sender_uid(int pid, uint32_t uid);
  */
 void signal_reconcile(struct task_struct *t);
 
+/* What the kernel says of a task: its queues, its blocked and ignored signals, is it a zombie. */
+struct kernel_sets {
+	uint64_t pending[NR_SIG_QUEUES];
+	uint64_t blocked, ignored;
+	bool dead;
+};
+
+/* read_kernel_sets - from the status file at @path. 0 or -errno, the sets are then empty. */
+int read_kernel_sets(const char *path, struct kernel_sets *sets);
+
+/* signal_is_known - is there an entry, or a loss, that would make the kernel say that @sig waits? */
+bool signal_is_known(struct task_struct *t, enum sig_queue q, int sig);
+
 /* signal_reconcile_record - the same for all tasks that charge, or would charge, record @uc. */
 void signal_reconcile_record(struct ucounts *uc);
 
-/* signal_reconcile_all - the same for all tasks; before a reading of all counters. */
+/*
+ * signal_reconcile_all - the same for all tasks; before a reading of all counters. Timers of the dead
+ * are for reap_dead(), which callers of the two call next.
+ */
 void signal_reconcile_all(void);
 
 /*

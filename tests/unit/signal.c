@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -350,4 +352,29 @@ Test(signal, the_dead_keep_nothing)
 	signal_dead(me);
 	cr_assert_eq(send_to(PENDING_SHARED, RT), SEND_COALESCED);
 	cr_assert_eq(charged(), 0);
+}
+
+/* A process can be in thousands of groups, and what we want comes after them. */
+Test(signal, sets_are_found_behind_a_long_line)
+{
+	char path[] = "/tmp/kpemu-status-XXXXXX";
+	struct kernel_sets sets;
+	FILE *f = fdopen(mkstemp(path), "w");
+
+	cr_assert_not_null(f);
+	fputs("Name:\tx\nState:\tZ (zombie)\nGroups:\t", f);
+	for (int i = 0; i < 5000; i++)
+		fprintf(f, "%d ", i);
+	fputs("\nSigPnd:\t0000000000000200\nShdPnd:\t8000000000000001\n"
+	      "SigBlk:\t00000000000000f0\nSigIgn:\t0000000000001000\n",
+	      f);
+	fclose(f);
+	cr_assert_eq(read_kernel_sets(path, &sets), 0);
+	unlink(path);
+	cr_assert(sets.dead);
+	cr_assert_eq(sets.pending[PENDING_PRIVATE], 0x200);
+	cr_assert_eq(sets.pending[PENDING_SHARED], 0x8000000000000001);
+	cr_assert_eq(sets.blocked, 0xf0);
+	cr_assert_eq(sets.ignored, 0x1000);
+	cr_assert_eq(read_kernel_sets(path, &sets), -ENOENT);
 }
