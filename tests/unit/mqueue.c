@@ -16,27 +16,20 @@
 #include <kpemu/sched.h>
 #include <kpemu/ucount.h>
 
+#include "tests/unit/one_task.h"
+
 static struct task_struct *me;
 static struct ucounts *uc;
 static struct refusal why;
 
 static void one_task(void)
 {
-	struct rlim rlim[UCOUNT_RLIMIT_COUNTS];
-	struct cred cred;
-
-	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++)
-		rlim[i] = (struct rlim){ RLIM_INF, RLIM_INF };
-	cr_assert_eq(world_map_private(), 0);
+	me = make_one_task(UCOUNT_RLIMIT_MSGQUEUE, RLIM_INF);
 	/* The real queues are named after the world: one of its own for each test process. */
 	snprintf(world->name, sizeof(world->name), "unit-%d", (int)getpid());
 	world->uid = getuid();
 	world->host_mq_msg_max = 10;
 	world->host_mq_msgsize_max = 8192;
-	cred_init(&cred, 1000, 1000);
-	me = task_first(&cred, rlim);
-	cr_assert(task_born(me, task_ref(me), getpid(), getpid()));
-	current = me;
 	uc = alloc_ucounts(INIT_USER_NS, 1000);
 	umask(022);
 }
@@ -63,11 +56,7 @@ static long create(const char *name, long maxmsg, long msgsize)
 
 static long bytes(void)
 {
-	long counter, objects;
-
-	cr_assert_eq(ucounts_check(uc, UCOUNT_RLIMIT_MSGQUEUE, &counter, &objects), 0);
-	cr_assert_eq(counter, objects);
-	return counter;
+	return counted(uc, UCOUNT_RLIMIT_MSGQUEUE);
 }
 
 static struct mqueue_inode *queue(const char *name)

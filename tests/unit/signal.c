@@ -14,6 +14,8 @@
 #include <kpemu/signal.h>
 #include <kpemu/ucount.h>
 
+#include "tests/unit/one_task.h"
+
 #define LIMIT 3
 #define RT    40
 
@@ -25,20 +27,11 @@ static int mark;
 /* All signals are blocked: what the tests really send waits, and disturbs nobody. */
 static void one_task(void)
 {
-	struct rlim rlim[UCOUNT_RLIMIT_COUNTS];
-	struct cred cred;
 	sigset_t all;
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++)
-		rlim[i] = (struct rlim){ RLIM_INF, RLIM_INF };
-	rlim[UCOUNT_RLIMIT_SIGPENDING].cur = LIMIT;
-	cr_assert_eq(world_map_private(), 0);
-	cred_init(&cred, 1000, 1000);
-	me = task_first(&cred, rlim);
-	cr_assert(task_born(me, task_ref(me), getpid(), getpid()));
-	current = me;
+	me = make_one_task(UCOUNT_RLIMIT_SIGPENDING, LIMIT);
 	uc = alloc_ucounts(INIT_USER_NS, 1000);
 }
 
@@ -46,11 +39,7 @@ TestSuite(signal, .timeout = 60, .init = one_task);
 
 static long charged_to(struct ucounts *to)
 {
-	long counter, objects;
-
-	cr_assert_eq(ucounts_check(to, UCOUNT_RLIMIT_SIGPENDING, &counter, &objects), 0);
-	cr_assert_eq(counter, objects);
-	return counter;
+	return counted(to, UCOUNT_RLIMIT_SIGPENDING);
 }
 
 static long charged(void)

@@ -12,24 +12,15 @@
 #include <kpemu/sched.h>
 #include <kpemu/ucount.h>
 
+#include "tests/unit/one_task.h"
+
 static struct task_struct *me;
 static struct ucounts *uc;
 
 /* A world with one task, this process, of uid 1000 and limit @limit. */
 static void one_task(void)
 {
-	struct rlim rlim[UCOUNT_RLIMIT_COUNTS];
-	struct cred cred;
-
-	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++)
-		rlim[i] = (struct rlim){ RLIM_INF, RLIM_INF };
-	rlim[UCOUNT_RLIMIT_NPROC].cur = 3;
-	cr_assert_eq(world_map_private(), 0);
-	cred_init(&cred, 1000, 1000);
-	me = task_first(&cred, rlim);
-	cr_assert_not_null(me);
-	cr_assert(task_born(me, task_ref(me), getpid(), getpid()));
-	current = me;
+	me = make_one_task(UCOUNT_RLIMIT_NPROC, 3);
 	uc = alloc_ucounts(INIT_USER_NS, 1000);
 }
 
@@ -37,11 +28,7 @@ TestSuite(task, .timeout = 60, .init = one_task);
 
 static long nproc(void)
 {
-	long counter, objects;
-
-	cr_assert_eq(ucounts_check(uc, UCOUNT_RLIMIT_NPROC, &counter, &objects), 0);
-	cr_assert_eq(counter, objects);
-	return counter;
+	return counted(uc, UCOUNT_RLIMIT_NPROC);
 }
 
 static struct task_struct *forked(uint64_t flags)
