@@ -593,20 +593,28 @@ static void cancelled_wait(void)
 	check_left("reaped", 0);
 }
 
-static void *system_for_ever(void *arg)
+static void *system_for_ever(void *command)
 {
-	system("exec sleep 60");
-	return arg;
+	system(command);
+	return command;
 }
 
 /* The shell is killed and reaped, and the signals are as they were. */
 static void cancelled_system(void)
 {
 	struct sigaction sa;
+	char command[64], c;
 	pthread_t thread;
+	int begun[2];
 	void *ret;
 
-	pthread_create(&thread, NULL, system_for_ever, NULL);
+	/* To count the forks that are left takes them all: not while the shell is being made. */
+	if (pipe(begun))
+		die("pipe");
+	snprintf(command, sizeof(command), "echo >&%d; exec sleep 60", begun[1]);
+	pthread_create(&thread, NULL, system_for_ever, command);
+	if (read(begun[0], &c, 1) != 1)
+		die("read");
 	until(forks_left() == all - 2);
 	pause_ms(50);
 	pthread_cancel(thread);
