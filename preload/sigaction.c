@@ -29,7 +29,6 @@ static uint64_t interrupting; /* by siginterrupt(): what signal(2) installs does
 
 __thread int signals_deferred __attribute__((tls_model("initial-exec"), visibility("hidden")));
 __thread int signal_put_aside __attribute__((tls_model("initial-exec")));
-__thread siginfo_t *signal_awaited __attribute__((tls_model("initial-exec")));
 
 /*
  * Signals that came while they were deferred. The kernel may deliver several at one point, each
@@ -68,8 +67,7 @@ static bool table_is_ours(void)
 
 void signals_in_child(void)
 {
-	sends = NULL;
-	signal_awaited = NULL;
+	signal_calls = NULL;
 	owner_mm = 0;
 }
 
@@ -177,15 +175,8 @@ static void frames_arrive(siginfo_t *info, const ucontext_t *context)
 		info = (siginfo_t *)regs[REG_RSI];
 		context = (const ucontext_t *)regs[REG_RDX];
 	}
-	if (sends && context->uc_mcontext.gregs[REG_RIP] == (greg_t)send_called)
-		sends->done = 1;
-}
-
-bool awaited_arrives(siginfo_t *info)
-{
-	frame_arrives(info);
-	signal_awaited = NULL;
-	return *frame_state(info) == FRAME_REAL;
+	if (signal_calls && context->uc_mcontext.gregs[REG_RIP] == (greg_t)signal_called)
+		signal_calls->ret = context->uc_mcontext.gregs[REG_RAX];
 }
 
 static void run_handler(int sig, siginfo_t *info, void *context)
@@ -725,20 +716,15 @@ static bool jumps_past(const struct __jmp_buf_tag *env, const void *frame)
 	return jump_target(env) > (uintptr_t)frame;
 }
 
-/* Sends and waits that the handler has interrupted will never end, and the mask may change. */
+/* The calls that the handler has interrupted will never end, and the mask may change. */
 static void before_jump(const struct __jmp_buf_tag *env)
 {
 	struct task_struct *t = current;
 
 	if (!t)
 		return;
-	while (sends && jumps_past(env, sends))
-		send_abandoned();
-	if (signal_awaited && jumps_past(env, signal_awaited)) {
-		if (signal_awaited->si_signo)
-			frame_arrives(signal_awaited);
-		signal_awaited = NULL;
-	}
+	while (signal_calls && jumps_past(env, signal_calls))
+		end_signal_call();
 	if (env->__mask_was_saved && masks_matter())
 		mask_becomes(mask_of(&env->__saved_mask));
 }

@@ -18,7 +18,29 @@ pid_t own_tid(void)
 	return READ_ONCE(current->flags) & PF_PIDNS ? sys_call(__NR_gettid) : current->pid;
 }
 
-__thread struct send *sends __attribute__((tls_model("initial-exec")));
+__thread struct signal_call *signal_calls __attribute__((tls_model("initial-exec")));
+
+void end_signal_call(void)
+{
+	struct signal_call *call = signal_calls;
+
+	defer_signals();
+	signal_call_ends(call);
+	call->over(call);
+	allow_signals();
+}
+
+/* A signal on its way: the model's view of it, and the call that really sends it. */
+struct send {
+	struct signal_call call;
+	struct task_struct *t;
+	enum sig_queue q;
+	int sig, code;
+	pid_t tgid, tid; /* as the caller names the target */
+	const siginfo_t *info; /* the program's; NULL: the kernel makes one */
+	long nr, a[4];
+	int how; /* enum send_result */
+};
 
 static void sender_info(siginfo_t *info, int sig)
 {
@@ -44,33 +66,23 @@ static long marked_send(struct send *s, int mark)
 	if (!info.si_errno)
 		info.si_errno = mark;
 	if (s->q == PENDING_SHARED)
-		return send_call(__NR_rt_sigqueueinfo, s->tgid, s->sig, (long)&info, 0, &s->done);
-	return send_call(__NR_rt_tgsigqueueinfo, s->tgid, s->tid, s->sig, (long)&info, &s->done);
+		return signal_call(__NR_rt_sigqueueinfo, s->tgid, s->sig, (long)&info, 0, &s->call);
+	return signal_call(__NR_rt_tgsigqueueinfo, s->tgid, s->tid, s->sig, (long)&info,
+			   &s->call);
 }
 
 static long real_send(struct send *s, int mark)
 {
 	if (mark)
 		return marked_send(s, mark);
-	return send_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3], &s->done);
+	return signal_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3], &s->call);
 }
 
-static void undo_send(struct send *s)
+static void send_over(struct signal_call *call)
 {
-	defer_signals();
-	sent_signal(s->t, s->q, s->sig, s->how, true);
-	allow_signals();
-}
+	struct send *s = (struct send *)call;
 
-void send_abandoned(void)
-{
-	struct send *s = sends;
-
-	sends = s->outer;
-	if (s->done)
-		sent_signal(s->t, s->q, s->sig, s->how, false);
-	else
-		undo_send(s);
+	sent_signal(s->t, s->q, s->sig, s->how, call->ret < 0);
 }
 
 static const char *call_name(const struct send *s)
@@ -100,8 +112,7 @@ static long send(struct send *s)
 		return ret ? ret : real_send(s, 0);
 	defer_signals();
 	s->how = send_signal(s->t, s->q, s->sig, s->code, &mark, &why);
-	s->outer = sends;
-	WRITE_ONCE(sends, s);
+	signal_call_begins(&s->call, send_over);
 	allow_signals();
 	if (s->how < 0)
 		refusal_log(&why, call_name(s));
@@ -109,11 +120,11 @@ static long send(struct send *s)
 	if (unlikely(ret < 0 && s->how >= 0)) {
 		if (ret == -EAGAIN)
 			host_collision();
-		undo_send(s);
-	} else {
-		sent_signal(s->t, s->q, s->sig, s->how, false);
+		end_signal_call();
+		return ret;
 	}
-	WRITE_ONCE(sends, s->outer);
+	sent_signal(s->t, s->q, s->sig, s->how, false);
+	signal_call_ends(&s->call);
 	return ret;
 }
 

@@ -3,6 +3,8 @@
 #ifndef PRELOAD_SIGNAL_H
 #define PRELOAD_SIGNAL_H
 
+#include <limits.h>
+
 #include <kpemu/signal.h>
 
 /*
@@ -32,38 +34,43 @@ static inline void allow_signals(void)
 bool signal_arrives(siginfo_t *info);
 
 /*
- * While a thread waits for a signal, the place where the kernel will put it; si_signo is 0 until it
- * has. A handler that comes just then may jump away, and the signal has left its queue all the
- * same. awaited_arrives() is signal_arrives() for it, if that has not been done yet.
+ * A system call that puts a signal into a queue or takes one out. A handler that comes when the
+ * kernel has done it, and the model has not heard of it yet, may jump away: @over tells the model
+ * all the same, from what is in @ret. They lie on the stack of the thread that is in the middle of
+ * them, the innermost first.
  */
-extern __thread siginfo_t *signal_awaited __attribute__((tls_model("initial-exec")));
-bool awaited_arrives(siginfo_t *info);
-
-/* A signal on its way: the model's view of it, and the call that really sends it. */
-struct send {
-	struct task_struct *t;
-	enum sig_queue q;
-	int sig, code;
-	pid_t tgid, tid; /* as the caller names the target */
-	const siginfo_t *info; /* the program's; NULL: the kernel makes one */
-	long nr, a[4];
-	int how; /* enum send_result */
-	int done; /* the real call has been made */
-	struct send *outer;
+#define SIGNAL_CALL_OPEN LONG_MIN
+struct signal_call {
+	long ret; /* what the kernel has answered; SIGNAL_CALL_OPEN: nothing yet */
+	void (*over)(struct signal_call *call);
+	struct signal_call *outer;
 };
+extern __thread struct signal_call *signal_calls __attribute__((tls_model("initial-exec")));
 
-/* The sends that this thread is in the middle of, the innermost first: they lie on its stack. */
-extern __thread struct send *sends __attribute__((tls_model("initial-exec")));
+static inline void signal_call_begins(struct signal_call *call,
+				      void (*over)(struct signal_call *))
+{
+	call->ret = SIGNAL_CALL_OPEN;
+	call->over = over;
+	call->outer = signal_calls;
+	WRITE_ONCE(signal_calls, call);
+}
 
-long send_call(long nr, long a0, long a1, long a2, long a3, int *done);
-extern const char send_called[];
+static inline void signal_call_ends(struct signal_call *call)
+{
+	WRITE_ONCE(signal_calls, call->outer);
+}
 
-/* A handler jumps away, past the innermost send: nobody will end it. */
-void send_abandoned(void);
+/* signal_call - the system call itself; in trampoline.S. What it answers is in @call->ret as well. */
+long signal_call(long nr, long a0, long a1, long a2, long a3, struct signal_call *call);
+extern const char signal_called[];
+
+/* end_signal_call - the innermost one, made or not; @over runs with signals deferred. */
+void end_signal_call(void);
 
 /*
- * signals_in_child - after a fork: the sends and waits that the parent was in the middle of, if a
- * handler forked, are none of the child's; the copy of the table of handlers is.
+ * signals_in_child - after a fork: the calls that the parent was in the middle of, if a handler
+ * forked, are none of the child's; the copy of the table of handlers is.
  */
 void signals_in_child(void);
 

@@ -9,36 +9,60 @@
 #include "preload/hook.h"
 #include "preload/signal.h"
 
+/* The thread is cancelled inside @call, or in a handler that has interrupted it. */
+static void cancelled(void *call)
+{
+	signal_calls = call;
+	end_signal_call();
+}
+
 /*
- * The raw call, because libc's replaces SI_TKILL before anybody can see it. @cancellable: it is a
+ * The raw call, so that a handler can tell whether it has been made. @cancellable: it is a
  * cancellation point, as libc's; a thread that is alone cannot be cancelled.
  */
-static long wait_for_signal(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
-			    size_t size, bool cancellable)
+static void taking_call(long nr, long a0, long a1, long a2, long a3, struct signal_call *call,
+			bool cancellable)
 {
 	int type;
-	long ret;
 
-	memset(info, 0, sizeof(*info));
-	signal_awaited = info;
-	if (!cancellable || __libc_single_threaded)
-		return sys_call(__NR_rt_sigtimedwait, set, info, timeout, size);
+	if (!cancellable || __libc_single_threaded) {
+		signal_call(nr, a0, a1, a2, a3, call);
+		return;
+	}
+	pthread_cleanup_push(cancelled, call);
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	ret = sys_call(__NR_rt_sigtimedwait, set, info, timeout, size);
+	signal_call(nr, a0, a1, a2, a3, call);
 	pthread_setcanceltype(type, NULL);
-	return ret;
+	pthread_cleanup_pop(0);
+}
+
+/* A wait for a signal; also because libc replaces SI_TKILL before anybody can see it. */
+struct wait {
+	struct signal_call call;
+	siginfo_t *info;
+	bool real;
+};
+
+static void wait_over(struct signal_call *call)
+{
+	struct wait *w = (struct wait *)call;
+
+	w->real = call->ret <= 0 || signal_arrives(w->info);
 }
 
 static long next_signal(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
 			size_t size, bool cancellable)
 {
-	long ret;
+	struct wait w = { .info = info };
 
-	do
-		ret = wait_for_signal(set, info, timeout, size, cancellable);
-	while (ret > 0 && !awaited_arrives(info));
-	signal_awaited = NULL;
-	return ret;
+	do {
+		memset(info, 0, sizeof(*info));
+		signal_call_begins(&w.call, wait_over);
+		taking_call(__NR_rt_sigtimedwait, (long)set, (long)info, (long)timeout, size,
+			    &w.call, cancellable);
+		end_signal_call();
+	} while (!w.real);
+	return w.call.ret;
 }
 
 long hook_sys_rt_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
@@ -152,42 +176,60 @@ static bool read_arrives(struct signalfd_siginfo *ssi)
 	return real;
 }
 
-/*
- * What a read of @buf that gave @ret has for the program: of signals, those that it must see. 0 where
- * @ret is not: none, read again.
- */
-static ssize_t read_seen(int fd, void *buf, ssize_t ret)
-{
-	struct signalfd_siginfo *in = buf, *out = in;
+/* A read that may be one of signals. */
+struct reading {
+	struct signal_call call;
+	int fd;
+	void *buf;
+};
 
-	if (likely(!may_have_signalfd()) || ret <= 0 || ret % sizeof(*in) || !is_signalfd(fd))
-		return ret;
-	for (ssize_t done = 0; done < ret; done += sizeof(*in), in++)
+/* Of signals, those that the program must see are left. */
+static void reading_over(struct signal_call *call)
+{
+	struct reading *r = (struct reading *)call;
+	struct signalfd_siginfo *in = r->buf, *out = in, *end;
+
+	if (call->ret <= 0 || call->ret % sizeof(*in) || !is_signalfd(r->fd))
+		return;
+	for (end = in + call->ret / sizeof(*in); in < end; in++)
 		if (read_arrives(in))
 			*out++ = *in;
-	return (char *)out - (char *)buf;
+	call->ret = (char *)out - (char *)r->buf;
+}
+
+/* What read(2) answers. Where it read only what the program must not see, it reads again. */
+static long read_signals(int fd, void *buf, size_t n, bool cancellable)
+{
+	struct reading r = { .fd = fd, .buf = buf };
+	bool nothing;
+
+	do {
+		signal_call_begins(&r.call, reading_over);
+		taking_call(__NR_read, fd, (long)buf, n, 0, &r.call, cancellable);
+		nothing = !r.call.ret;
+		end_signal_call();
+	} while (!r.call.ret && !nothing);
+	return r.call.ret;
 }
 
 ssize_t hook_read(int fd, void *buf, size_t n)
 {
-	ssize_t ret, seen;
+	long ret;
 
-	do {
-		ret = next_read(fd, buf, n);
-		seen = read_seen(fd, buf, ret);
-	} while (ret > 0 && !seen);
-	return seen;
+	if (likely(!may_have_signalfd()))
+		return next_read(fd, buf, n);
+	ret = read_signals(fd, buf, n, true);
+	if (!SYS_ERR(ret))
+		return ret;
+	errno = -ret;
+	return -1;
 }
 
 long hook_sys_read(int fd, void *buf, size_t n)
 {
-	long ret, seen;
-
-	do {
-		ret = sys_call(__NR_read, fd, buf, n);
-		seen = read_seen(fd, buf, ret);
-	} while (ret > 0 && !seen);
-	return seen;
+	if (likely(!may_have_signalfd()))
+		return sys_call(__NR_read, fd, buf, n);
+	return read_signals(fd, buf, n, false);
 }
 
 /* Scattered pieces of signals are put together first. */

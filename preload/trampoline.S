@@ -21,16 +21,16 @@ trampoline_begun:
 	.size	trampoline, . - trampoline
 
 /*
- * long send_call(nr, a0, a1, a2, a3, int *done): the system call that sends a signal. A handler that
- * interrupts us at send_called comes after it, though *done does not say so yet.
+ * long signal_call(nr, a0, a1, a2, a3, struct signal_call *call): a system call that sends or takes a
+ * signal. A handler that interrupts us at signal_called comes after it; its answer is in %rax then.
  */
-	.globl	send_call
-	.hidden	send_call
-	.globl	send_called
-	.hidden	send_called
-	.type	send_call, @function
+	.globl	signal_call
+	.hidden	signal_call
+	.globl	signal_called
+	.hidden	signal_called
+	.type	signal_call, @function
 	.p2align 4
-send_call:
+signal_call:
 	.cfi_startproc
 	mov	%rdi, %rax
 	mov	%rsi, %rdi
@@ -38,10 +38,10 @@ send_call:
 	mov	%rcx, %rdx
 	mov	%r8, %r10
 	syscall
-send_called:
-	movl	$1, (%r9)
+signal_called:
+	mov	%rax, (%r9)
 	ret
 	.cfi_endproc
-	.size	send_call, . - send_call
+	.size	signal_call, . - signal_call
 
 	.section .note.GNU-stack, "", @progbits

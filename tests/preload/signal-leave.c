@@ -412,6 +412,50 @@ static void jump_out(void)
 	check_eq("room", LIMIT, fill_queue(getpid(), RT, MOST));
 }
 
+static void disturb(struct helper *h)
+{
+	line_say(&h->from, 1);
+	while (!kill(getppid(), SIGUSR1))
+		;
+}
+
+/*
+ * What a call has taken has left the queue, though the handler that came with it jumps away. One
+ * always stays, so that nobody can tell from an empty queue.
+ */
+static void jump_out_of_receipt(void)
+{
+	static int jumps, rounds, waiting;
+	struct timespec now = { 0 };
+	struct signalfd_siginfo ssi;
+	sigset_t set = set_of(RT);
+	static struct helper h;
+	static int fd;
+
+	set_limit(MOST);
+	fd = signalfd(-1, &set, SFD_NONBLOCK);
+	block(RT);
+	send_value(getpid(), RT, 0);
+	block(SIGUSR1);
+	signal(SIGUSR1, jump);
+	h = helper_start(disturb);
+	line_hear(&h.from);
+	jumps += sigsetjmp(back, 1);
+	unblock(SIGUSR1);
+	while (jumps < 80 && rounds++ < 100000) {
+		send_value(getpid(), RT, rounds);
+		if (rounds % 2)
+			sigtimedwait(&set, NULL, &now);
+		else if (read(fd, &ssi, sizeof(ssi)) < 0)
+			check_eq("there_is_one", 0, errno);
+	}
+	block(SIGUSR1);
+	helper_kill(&h);
+	waiting = sigq() - is_pending(SIGUSR1);
+	check_eq("as_the_kernel_says", take_all(RT), waiting);
+	check_sigq("the_other", is_pending(SIGUSR1));
+}
+
 static void errno_and_restart(void)
 {
 	struct sigaction act = { .sa_handler = count };
@@ -1461,6 +1505,7 @@ int main(int argc, char **argv)
 		CASE(alternate_stack),
 		CASE(nested_handlers),
 		CASE(jump_out),
+		CASE(jump_out_of_receipt),
 		CASE(errno_and_restart),
 		CASE(faults_have_handlers),
 		CASE(signal_and_its_kin),
