@@ -35,8 +35,7 @@ __thread int signal_put_aside __attribute__((tls_model("initial-exec")));
  * into the first instruction of the one before it; the last of them to run is the one that
  * interrupted the program.
  */
-#define ASIDE       4
-#define INFO_LENGTH 48 /* what the kernel has of a siginfo_t; the rest is 0 */
+#define ASIDE 4
 static __thread struct {
 	char info[ASIDE][INFO_LENGTH];
 	uint64_t mask; /* of the code that was interrupted */

@@ -44,7 +44,7 @@ struct send {
 
 static void sender_info(siginfo_t *info, int sig)
 {
-	memset(info, 0, sizeof(*info));
+	memset(info, 0, INFO_LENGTH);
 	info->si_signo = sig;
 	info->si_code = SI_QUEUE;
 	info->si_pid = own_tgid();

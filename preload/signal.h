@@ -30,6 +30,8 @@ static inline void allow_signals(void)
 		run_put_aside();
 }
 
+#define INFO_LENGTH 48 /* what the kernel has of a siginfo_t; the rest is 0, and it does not look */
+
 /* signal_arrives - signal_received() for the calling thread, with signals deferred. */
 bool signal_arrives(siginfo_t *info);
 

@@ -56,7 +56,6 @@ static long next_signal(const sigset_t *set, siginfo_t *info, const struct times
 	struct wait w = { .info = info };
 
 	do {
-		memset(info, 0, sizeof(*info));
 		signal_call_begins(&w.call, wait_over);
 		taking_call(__NR_rt_sigtimedwait, (long)set, (long)info, (long)timeout, size,
 			    &w.call, cancellable);

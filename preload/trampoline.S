@@ -4,7 +4,7 @@
  * deferred from the second instruction on, so that a frame is either known to the model or stands
  * at one of two addresses.
  */
-	.text
+	.section .text.signal_call, "ax", @progbits
 	.globl	trampoline
 	.hidden	trampoline
 	.globl	trampoline_begun
