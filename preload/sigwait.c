@@ -13,7 +13,7 @@
 static void cancelled(void *call)
 {
 	signal_calls = call;
-	end_signal_call();
+	end_signal_call(call);
 }
 
 /*
@@ -43,7 +43,7 @@ struct wait {
 	bool real;
 };
 
-static void wait_over(struct signal_call *call)
+static void complete_wait(struct signal_call *call)
 {
 	struct wait *w = (struct wait *)call;
 
@@ -56,10 +56,10 @@ static long next_signal(const sigset_t *set, siginfo_t *info, const struct times
 	struct wait w = { .info = info };
 
 	do {
-		signal_call_begins(&w.call, wait_over);
+		signal_call_begins(&w.call, complete_wait);
 		taking_call(__NR_rt_sigtimedwait, (long)set, (long)info, (long)timeout, size,
 			    &w.call, cancellable);
-		end_signal_call();
+		end_signal_call(&w.call);
 	} while (!w.real);
 	return w.call.ret;
 }
@@ -180,10 +180,11 @@ struct reading {
 	struct signal_call call;
 	int fd;
 	void *buf;
+	bool again; /* there was nothing for the program in it */
 };
 
-/* Of signals, those that the program must see are left. */
-static void reading_over(struct signal_call *call)
+/* Of signals, those that the program must see are left. If it has been made. */
+static void complete_reading(struct signal_call *call)
 {
 	struct reading *r = (struct reading *)call;
 	struct signalfd_siginfo *in = r->buf, *out = in, *end;
@@ -194,20 +195,20 @@ static void reading_over(struct signal_call *call)
 		if (read_arrives(in))
 			*out++ = *in;
 	call->ret = (char *)out - (char *)r->buf;
+	r->again = !call->ret;
 }
 
-/* What read(2) answers. Where it read only what the program must not see, it reads again. */
+/* What read(2) answers. */
 static long read_signals(int fd, void *buf, size_t n, bool cancellable)
 {
 	struct reading r = { .fd = fd, .buf = buf };
-	bool nothing;
 
 	do {
-		signal_call_begins(&r.call, reading_over);
+		r.again = false;
+		signal_call_begins(&r.call, complete_reading);
 		taking_call(__NR_read, fd, (long)buf, n, 0, &r.call, cancellable);
-		nothing = !r.call.ret;
-		end_signal_call();
-	} while (!r.call.ret && !nothing);
+		end_signal_call(&r.call);
+	} while (r.again);
 	return r.call.ret;
 }
 

@@ -110,23 +110,14 @@ static void mark_used(struct task_struct *t, enum sig_queue q, int sig)
 
 /* --- senders, and who must not be disturbed by them --- */
 
-/*
- * A handler may send while the send that it has interrupted is not over yet: the second place is
- * its own. What is deeper than that is not announced.
- */
 static void announce(uint32_t group)
 {
-	WRITE_ONCE(current->sending[READ_ONCE(current->sending[0]) != 0], group);
+	WRITE_ONCE(current->sending, group);
 }
 
 static void unannounce(void)
 {
-	WRITE_ONCE(current->sending[READ_ONCE(current->sending[1]) != 0], 0);
-}
-
-static bool is_sending_to(const struct task_struct *t, uint32_t group)
-{
-	return READ_ONCE(t->sending[0]) == group || READ_ONCE(t->sending[1]) == group;
+	WRITE_ONCE(current->sending, 0);
 }
 
 static bool is_running(const struct task_struct *t)
@@ -150,7 +141,7 @@ static bool somebody_sends_to(uint32_t group, uint64_t since)
 	struct task_struct *t;
 
 	for_each_task(i, t)
-		if (t != current && is_sending_to(t, group) &&
+		if (t != current && READ_ONCE(t->sending) == group &&
 		    slot_state(READ_ONCE(t->slot)) == SLOT_LIVE && !task_dead(t) &&
 		    (!since || !in_vain(t, since)))
 			return true;

@@ -184,7 +184,7 @@ Test(signal, sigkill_costs_nothing)
 		     SEND_COALESCED);
 	sent_signal(me, PENDING_SHARED, SIGKILL, SEND_COALESCED, false);
 	cr_assert_eq(charged(), 0);
-	cr_assert_eq(me->sending[0], 0);
+	cr_assert_eq(me->sending, 0);
 }
 
 Test(signal, a_failed_call_is_undone)
@@ -194,7 +194,7 @@ Test(signal, a_failed_call_is_undone)
 	cr_assert_eq(charged(), 1);
 	sent_signal(me, PENDING_SHARED, RT, how, true);
 	cr_assert_eq(charged(), 0);
-	cr_assert_eq(me->sending[0], 0);
+	cr_assert_eq(me->sending, 0);
 }
 
 Test(signal, codes_of_kill_and_tgkill_are_put_back)
