@@ -84,7 +84,7 @@ static void marked_send(struct send *s)
 }
 
 /* Whatever it is: s->call.ret is the answer. */
-static void real_send(struct send *s)
+static inline void real_send(struct send *s)
 {
 	if (unlikely(s->how < 0 || s->how == SEND_MERGED))
 		s->call.ret = s->how < 0 ? s->how : 0;
