@@ -144,9 +144,70 @@ static const struct cmd sim_drift_cmd = {
 	.run = run_drift,
 };
 
+/* --- sim activation --- */
+
+struct activation_options {
+	uint64_t nr_cpus, adds, rounds;
+};
+
+/* A tree for fewer CPUs than there are would leave some threads without a byte. */
+static int apply_activation_cpus(void *options, const char *arg)
+{
+	return number("cpus", arg, percpu_machine_cpus(), PERCPU_COUNTER_TREE_CPUS_MAX,
+		      &((struct activation_options *)options)->nr_cpus);
+}
+
+static int apply_adds(void *options, const char *arg)
+{
+	return number("adds", arg, 1, SIM_PAGES_MAX, &((struct activation_options *)options)->adds);
+}
+
+static int apply_rounds(void *options, const char *arg)
+{
+	return number("rounds", arg, 1, SIM_ROUNDS_MAX,
+		      &((struct activation_options *)options)->rounds);
+}
+
+static const struct cmd_option activation_options[] = {
+	{ "cpus", 0, "N", "what the tree is for, this machine's CPUs to 1024; 384",
+	  apply_activation_cpus },
+	{ "adds", 0, "N", "additions of each thread in each round; 1000000", apply_adds },
+	{ "rounds", 0, "N", "how many rounds the medians are of, 1 to 99; 9", apply_rounds },
+	{ 0 }
+};
+
+static int run_activation(const struct cmd *cmd, int argc, char **argv)
+{
+	struct activation_options o = { .nr_cpus = 384, .adds = 1000000, .rounds = 9 };
+	struct sim_activation_options sim;
+	struct sim_activation a;
+	int first, err, ret;
+
+	if (percpu_machine_cpus() > o.nr_cpus)
+		o.nr_cpus = percpu_machine_cpus();
+	ret = cmd_parse(cmd, argc, argv, &o, &first);
+	if (ret)
+		return ret;
+	sim = (struct sim_activation_options){ o.nr_cpus, o.adds, o.rounds };
+	err = sim_activation(&sim, &a);
+	if (!err)
+		sim_activation_print(stdout, &sim, &a);
+	return finish(cmd, err);
+}
+
+static const struct cmd sim_activation_cmd = {
+	.name = "sim activation",
+	.usage = "",
+	.summary = "measure counters that get their tree with the second thread, before and after",
+	.options = activation_options,
+	.run = run_activation,
+};
+
 /* --- which one --- */
 
-static const struct cmd *const parts[] = { &sim_memory_cmd, &sim_drift_cmd, NULL };
+static const struct cmd *const parts[] = { &sim_memory_cmd, &sim_drift_cmd, &sim_activation_cmd,
+					   NULL };
+#define PART_NAMES "memory, drift, activation"
 
 static const struct cmd *find_part(const char *word)
 {
@@ -167,9 +228,9 @@ static int run_sim(const struct cmd *cmd, int argc, char **argv)
 	if (ret)
 		return ret;
 	if (first < argc)
-		return cmd_error("sim: unknown simulation %s: it is one of memory, drift",
+		return cmd_error("sim: unknown simulation %s: it is one of " PART_NAMES,
 				 argv[first]);
-	return cmd_error("sim: which simulation? It is one of memory, drift");
+	return cmd_error("sim: which simulation? It is one of " PART_NAMES);
 }
 
 const struct cmd cmd_sim = {

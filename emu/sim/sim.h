@@ -3,6 +3,8 @@
 #ifndef EMU_SIM_SIM_H
 #define EMU_SIM_SIM_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -84,5 +86,45 @@ int sim_drift(const struct sim_drift_options *o, struct sim_drift *d);
 
 /* sim_drift_print - what was done and what came out, as text with a CSV table, to @out. */
 void sim_drift_print(FILE *out, const struct sim_drift_options *o, const struct sim_drift *d);
+
+/* --- activation --- */
+
+#define SIM_UPDATERS 3 /* 1, 2 and 4 threads */
+
+struct sim_activation_options {
+	unsigned int nr_cpus; /* of the tree; at least those of this machine */
+	unsigned int adds; /* of each thread in each measurement */
+	unsigned int rounds; /* medians are of this many, at most SIM_ROUNDS_MAX */
+};
+#define SIM_ROUNDS_MAX 99
+
+/*
+ * What a lazy counter costs on this machine, in nanoseconds of CPU time: medians.
+ *
+ * Remote updaters are threads that are not the owner, all at once: before the activation each
+ * addition is an atomic on one word. The owner pays for the tree as long as the process lives,
+ * because it stays when the second thread has gone; what it would cost instead to give it back at
+ * each return to one thread and make it anew is measured too, without the wait for remote
+ * updaters that giving it back would need.
+ */
+struct sim_activation {
+	bool rseq; /* additions are critical sections; else atomics on the CPU's byte */
+	unsigned int updaters[SIM_UPDATERS];
+	double remote_before[SIM_UPDATERS], remote_after[SIM_UPDATERS]; /* ns of one addition */
+	double owner_before, owner_after; /* ns of one addition */
+	double sum_before, sum_after; /* ns of one precise sum */
+	double first_thread; /* ns: the activation */
+	double later_thread; /* ns: it is active already */
+	double made_anew; /* ns: destroy, lazy init and activation */
+	size_t tree_bytes; /* of the tree of four counters, from the activation on */
+	unsigned long bound; /* pages that each approximate sum can be off from then on */
+};
+
+/* sim_activation - measure. 0; -EINVAL: @nr_cpus; -ENOMEM; -EAGAIN: no more threads. */
+int sim_activation(const struct sim_activation_options *o, struct sim_activation *a);
+
+/* sim_activation_print - as CSV tables with comments, to @out. */
+void sim_activation_print(FILE *out, const struct sim_activation_options *o,
+			  const struct sim_activation *a);
 
 #endif
