@@ -262,10 +262,14 @@ bool percpu_add_within32_slow(struct percpu_ptr *p, int64_t v, int64_t bound);
 long percpu_add_carry8_slow(struct percpu_ptr *p, long v, unsigned int batch);
 int64_t percpu_add_batch32_slow(struct percpu_ptr *p, int64_t v, int32_t batch);
 
-#define percpu_try(p, op, ...)                                                                  \
-	(step(),                                                                                \
-	 likely(percpu_self.rseq_at) && likely(op(percpu_self.rseq_at, (char *)(p) + (p)->slot, \
-						  &(p)->stride, &(p)->rseq_cpus, __VA_ARGS__)))
+/* Read once: a handler that runs next may change it, and 0 must not get through. */
+#define percpu_try(p, op, ...)                                                       \
+	({                                                                           \
+		long at_ = READ_ONCE(percpu_self.rseq_at);                           \
+		step();                                                              \
+		likely(at_) && likely(op(at_, (char *)(p) + (p)->slot, &(p)->stride, \
+					 &(p)->rseq_cpus, __VA_ARGS__));             \
+	})
 
 /*
  * this_cpu_add32, this_cpu_add64 - add to this CPU's slot, which wraps. Without a slot: to that of
