@@ -375,7 +375,7 @@ long percpu_alloc(struct percpu_area *area, size_t size, size_t align)
 int percpu_free(struct percpu_area *area, long off, size_t size)
 {
 	if (off < 0 || off % PERCPU_UNIT || !size || size > area->run ||
-	    off + units_of(size) * PERCPU_UNIT > area->run ||
+	    off > (long)(area->run - units_of(size) * PERCPU_UNIT) ||
 	    !units_are(area, true, off / PERCPU_UNIT, units_of(size)))
 		return -EINVAL;
 	put_units(area, off / PERCPU_UNIT, units_of(size));

@@ -188,10 +188,19 @@ static inline bool percpu_ptr_valid(const struct percpu_ptr *p)
 	return smp_load_acquire(&p->slot) != 0;
 }
 
+/* What lies @off bytes from @p is another object; the compiler must not conclude from @p on it. */
+static inline void *percpu_away(const void *p, int64_t off)
+{
+	char *at = (char *)p;
+
+	__asm__("" : "+r"(at));
+	return at + off;
+}
+
 /* percpu_ptr_area, percpu_ptr_off - what it was set to. It must be valid. */
 static inline struct percpu_area *percpu_ptr_area(const struct percpu_ptr *p)
 {
-	return (struct percpu_area *)((char *)p + p->area);
+	return percpu_away(p, p->area);
 }
 
 static inline long percpu_ptr_off(const struct percpu_ptr *p)
@@ -205,7 +214,7 @@ static inline long percpu_ptr_off(const struct percpu_ptr *p)
  */
 static inline void *per_cpu_ptr(const struct percpu_ptr *p, unsigned int cpu)
 {
-	return (char *)p + p->slot + (uint64_t)cpu * p->stride;
+	return percpu_away(p, p->slot + (int64_t)cpu * p->stride);
 }
 
 /* percpu_read8, percpu_read32 - a CPU's slot, at any time. */
