@@ -41,15 +41,16 @@ static int registered_cpu(void)
 	return at ? rseq_cpu_id(at) : -1;
 }
 
-/* May this thread have critical sections? From then on the header knows it. */
-static bool rseq_begin(void)
+/* Where this thread's rseq area is, if it may have critical sections; else 0. */
+static long rseq_begin(void)
 {
 	struct percpu_self *self = &percpu_self;
+	long at = rseq_offset();
 
-	if (self->suspended || self->set_cpu || registered_cpu() < 0)
-		return false;
-	self->rseq_at = rseq_offset();
-	return true;
+	if (!at || READ_ONCE(self->suspended) || READ_ONCE(self->set_cpu) || rseq_cpu_id(at) < 0)
+		return 0;
+	self->rseq_at = at; /* from now on the header knows it */
+	return at;
 }
 
 static unsigned int real_cpu(void)
@@ -374,7 +375,7 @@ long percpu_alloc(struct percpu_area *area, size_t size, size_t align)
 int percpu_free(struct percpu_area *area, long off, size_t size)
 {
 	if (off < 0 || off % PERCPU_UNIT || !size || size > area->run ||
-	    off + units_of(size) * PERCPU_UNIT > area->run ||
+	    off > (long)(area->run - units_of(size) * PERCPU_UNIT) ||
 	    !units_are(area, true, off / PERCPU_UNIT, units_of(size)))
 		return -EINVAL;
 	put_units(area, off / PERCPU_UNIT, units_of(size));
@@ -457,59 +458,61 @@ PERCPU_SUM(8, 0)
 PERCPU_SUM(32, 1)
 PERCPU_SUM(64, 1)
 
-/* This thread's slot, which in rseq mode only a critical section may change; NULL: it has none. */
-static void *this_slot(const struct percpu_ptr *p)
+/*
+ * This thread's slot; NULL: it has none. *@at is 0 in atomic mode, else only a critical section may
+ * change the slot.
+ */
+static void *this_slot(const struct percpu_ptr *p, long *at)
 {
 	int cpu;
 
+	*at = 0;
 	if (!p->rseq_cpus)
 		return per_cpu_ptr(p, percpu_this_cpu(percpu_ptr_area(p)));
-	if (!rseq_begin())
+	*at = rseq_begin();
+	if (!*at)
 		return NULL;
-	cpu = registered_cpu();
+	cpu = rseq_cpu_id(*at);
 	return (uint32_t)cpu < p->rseq_cpus ? per_cpu_ptr(p, cpu) : NULL;
 }
 
 /* Change @slot, or in rseq mode the slot where we are now, which is as good if it holds the same. */
-static bool slot_cmpxchg8(struct percpu_ptr *p, int8_t *slot, int8_t old, int8_t new)
-{
-	if (!p->rseq_cpus)
-		return try_cmpxchg_relaxed(slot, &old, new);
-	step();
-	return rseq_cmpxchg8(percpu_self.rseq_at, (char *)p + p->slot, &p->stride, &p->rseq_cpus,
-			     old, new);
-}
+#define SLOT_CMPXCHG(bits)                                                                         \
+	static bool slot_cmpxchg##bits(struct percpu_ptr *p, long at, int##bits##_t *slot,         \
+				       int##bits##_t old, int##bits##_t new)                       \
+	{                                                                                          \
+		if (!at)                                                                           \
+			return try_cmpxchg_relaxed(slot, &old, new);                               \
+		step();                                                                            \
+		return rseq_cmpxchg##bits(at, (char *)p + p->slot, &p->stride, &p->rseq_cpus, old, \
+					  new);                                                    \
+	}
+SLOT_CMPXCHG(8)
+SLOT_CMPXCHG(32)
 
-static bool slot_cmpxchg32(struct percpu_ptr *p, int32_t *slot, int32_t old, int32_t new)
-{
-	if (!p->rseq_cpus)
-		return try_cmpxchg_relaxed(slot, &old, new);
-	step();
-	return rseq_cmpxchg32(percpu_self.rseq_at, (char *)p + p->slot, &p->stride, &p->rseq_cpus,
-			      old, new);
-}
-
-#define PERCPU_ADD_SLOW(bits)                                                                    \
-	void percpu_add##bits##_slow(struct percpu_ptr *p, int##bits##_t v)                      \
-	{                                                                                        \
-		unsigned int spare;                                                              \
-                                                                                                 \
-		for (int i = 0; p->rseq_cpus && i < TRIES && rseq_begin(); i++)                  \
-			if (rseq_add##bits(percpu_self.rseq_at, (char *)p + p->slot, &p->stride, \
-					   &p->rseq_cpus, v))                                    \
-				return;                                                          \
-		spare = percpu_ptr_area(p)->nr_cpus;                                             \
-		fetch_add_relaxed((int##bits##_t *)(p->rseq_cpus ? per_cpu_ptr(p, spare) :       \
-								   this_slot(p)),                \
-				  v);                                                            \
+/* In rseq mode a critical section, or the spare run; else an atomic. */
+#define PERCPU_ADD_SLOW(bits)                                                                      \
+	void percpu_add##bits##_slow(struct percpu_ptr *p, int##bits##_t v)                        \
+	{                                                                                          \
+		int##bits##_t *slot = per_cpu_ptr(p, percpu_ptr_area(p)->nr_cpus);                 \
+		long at;                                                                           \
+                                                                                                   \
+		if (!p->rseq_cpus)                                                                 \
+			slot = this_slot(p, &at);                                                  \
+		for (int i = 0; p->rseq_cpus && i < TRIES && (at = rseq_begin()); i++)             \
+			if (rseq_add##bits(at, (char *)p + p->slot, &p->stride, &p->rseq_cpus, v)) \
+				return;                                                            \
+		fetch_add_relaxed(slot, v);                                                        \
 	}
 PERCPU_ADD_SLOW(32)
 PERCPU_ADD_SLOW(64)
 
 bool percpu_add_within32_slow(struct percpu_ptr *p, int64_t v, int64_t bound)
 {
+	long at;
+
 	for (int i = 0; i < TRIES; i++) {
-		int32_t *slot = this_slot(p), old;
+		int32_t *slot = this_slot(p, &at), old;
 		int64_t r;
 
 		if (!slot)
@@ -518,7 +521,7 @@ bool percpu_add_within32_slow(struct percpu_ptr *p, int64_t v, int64_t bound)
 		r = old + v;
 		if (r < -bound || r > bound)
 			return false;
-		if (slot_cmpxchg32(p, slot, old, r))
+		if (slot_cmpxchg32(p, at, slot, old, r))
 			return true;
 	}
 	return false;
@@ -526,8 +529,10 @@ bool percpu_add_within32_slow(struct percpu_ptr *p, int64_t v, int64_t bound)
 
 int64_t percpu_add_batch32_slow(struct percpu_ptr *p, int64_t v, int32_t batch)
 {
+	long at;
+
 	for (int i = 0; i < TRIES; i++) {
-		int32_t *slot = this_slot(p), old;
+		int32_t *slot = this_slot(p, &at), old;
 		int64_t r;
 		bool whole;
 
@@ -536,7 +541,7 @@ int64_t percpu_add_batch32_slow(struct percpu_ptr *p, int64_t v, int32_t batch)
 		old = READ_ONCE(*slot);
 		r = old + v;
 		whole = r >= batch || r <= -(int64_t)batch;
-		if (slot_cmpxchg32(p, slot, old, whole ? 0 : r))
+		if (slot_cmpxchg32(p, at, slot, old, whole ? 0 : r))
 			return whole ? r : 0;
 	}
 	return v;
@@ -544,8 +549,10 @@ int64_t percpu_add_batch32_slow(struct percpu_ptr *p, int64_t v, int32_t batch)
 
 long percpu_add_carry8_slow(struct percpu_ptr *p, long v, unsigned int batch)
 {
+	long at;
+
 	for (int i = 0; i < TRIES; i++) {
-		int8_t *slot = this_slot(p), old;
+		int8_t *slot = this_slot(p, &at), old;
 		long r, rest;
 
 		if (!slot)
@@ -553,7 +560,7 @@ long percpu_add_carry8_slow(struct percpu_ptr *p, long v, unsigned int batch)
 		old = READ_ONCE(*slot);
 		r = old + v;
 		rest = r % (long)batch; /* has the sign of r */
-		if (slot_cmpxchg8(p, slot, old, rest))
+		if (slot_cmpxchg8(p, at, slot, old, rest))
 			return r - rest;
 	}
 	return PERCPU_NO_SLOT;
@@ -561,13 +568,15 @@ long percpu_add_carry8_slow(struct percpu_ptr *p, long v, unsigned int batch)
 
 int32_t percpu_take32(struct percpu_ptr *p)
 {
+	long at;
+
 	for (int i = 0; i < TRIES; i++) {
-		int32_t *slot = this_slot(p), old;
+		int32_t *slot = this_slot(p, &at), old;
 
 		if (!slot)
 			break;
 		old = READ_ONCE(*slot);
-		if (!old || slot_cmpxchg32(p, slot, old, 0))
+		if (!old || slot_cmpxchg32(p, at, slot, old, 0))
 			return old;
 	}
 	return 0;

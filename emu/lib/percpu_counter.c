@@ -153,7 +153,7 @@ void percpu_counter_cpu_dead(struct percpu_area *area, unsigned int cpu)
 
 	for (unsigned int u = 0; u < area->run / PERCPU_UNIT; u++) {
 		int64_t where = READ_ONCE(owners[u]);
-		struct percpu_counter *c = (void *)((char *)&owners[u] + where);
+		struct percpu_counter *c = percpu_away(&owners[u], where);
 		int32_t left;
 
 		if (!where)

@@ -188,10 +188,19 @@ static inline bool percpu_ptr_valid(const struct percpu_ptr *p)
 	return smp_load_acquire(&p->slot) != 0;
 }
 
+/* What lies @off bytes from @p is another object; the compiler must not conclude from @p on it. */
+static inline void *percpu_away(const void *p, int64_t off)
+{
+	char *at = (char *)p;
+
+	__asm__("" : "+r"(at));
+	return at + off;
+}
+
 /* percpu_ptr_area, percpu_ptr_off - what it was set to. It must be valid. */
 static inline struct percpu_area *percpu_ptr_area(const struct percpu_ptr *p)
 {
-	return (struct percpu_area *)((char *)p + p->area);
+	return percpu_away(p, p->area);
 }
 
 static inline long percpu_ptr_off(const struct percpu_ptr *p)
@@ -205,7 +214,7 @@ static inline long percpu_ptr_off(const struct percpu_ptr *p)
  */
 static inline void *per_cpu_ptr(const struct percpu_ptr *p, unsigned int cpu)
 {
-	return (char *)p + p->slot + (uint64_t)cpu * p->stride;
+	return percpu_away(p, p->slot + (int64_t)cpu * p->stride);
 }
 
 /* percpu_read8, percpu_read32 - a CPU's slot, at any time. */
@@ -262,10 +271,14 @@ bool percpu_add_within32_slow(struct percpu_ptr *p, int64_t v, int64_t bound);
 long percpu_add_carry8_slow(struct percpu_ptr *p, long v, unsigned int batch);
 int64_t percpu_add_batch32_slow(struct percpu_ptr *p, int64_t v, int32_t batch);
 
-#define percpu_try(p, op, ...)                                                                  \
-	(step(),                                                                                \
-	 likely(percpu_self.rseq_at) && likely(op(percpu_self.rseq_at, (char *)(p) + (p)->slot, \
-						  &(p)->stride, &(p)->rseq_cpus, __VA_ARGS__)))
+/* Read once: a handler that runs next may change it, and 0 must not get through. */
+#define percpu_try(p, op, ...)                                                       \
+	({                                                                           \
+		long at_ = READ_ONCE(percpu_self.rseq_at);                           \
+		step();                                                              \
+		likely(at_) && likely(op(at_, (char *)(p) + (p)->slot, &(p)->stride, \
+					 &(p)->rseq_cpus, __VA_ARGS__));             \
+	})
 
 /*
  * this_cpu_add32, this_cpu_add64 - add to this CPU's slot, which wraps. Without a slot: to that of
