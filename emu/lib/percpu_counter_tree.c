@@ -182,7 +182,7 @@ void percpu_counter_tree_climb(struct percpu_counter_tree *c, long v, long carry
 	struct level l = level_start(c);
 	unsigned int cpu;
 
-	/* The bytes are published before the nodes, and all parts of the sum are equal. */
+	/* The bytes are published before the nodes; and a part of the sum is as good as another. */
 	if (!root) {
 		atomic64_add_return(carry == PERCPU_NO_SLOT ? v : carry, &c->atomic_bias);
 		return;
@@ -293,29 +293,26 @@ int percpu_counter_tree_approximate_compare(const struct percpu_counter_tree *a,
 			     accuracy(a) + accuracy(b));
 }
 
-int percpu_counter_tree_precise_compare(const struct percpu_counter_tree *a,
-					const struct percpu_counter_tree *b)
+/* For an @a that can be further off than @b: its precise sum first, perhaps it is all one needs. */
+static int compare_step_by_step(const struct percpu_counter_tree *a,
+				const struct percpu_counter_tree *b)
 {
-	long error_a = accuracy(a), error_b = accuracy(b);
-	long sum_a = percpu_counter_tree_approximate_sum(a);
-	long sum_b = percpu_counter_tree_approximate_sum(b);
-	int ret = compare_delta(sum_a - sum_b, error_a + error_b);
+	int ret = percpu_counter_tree_approximate_compare(a, b);
+	long sum;
 
 	if (ret)
 		return ret;
-	/* The one that can be further off first: perhaps it is all that is needed. */
-	if (error_a >= error_b)
-		sum_a = percpu_counter_tree_precise_sum(a);
-	else
-		sum_b = percpu_counter_tree_precise_sum(b);
-	ret = compare_delta(sum_a - sum_b, error_a >= error_b ? error_b : error_a);
-	if (ret)
-		return ret;
-	if (error_a >= error_b)
-		sum_b = percpu_counter_tree_precise_sum(b);
-	else
-		sum_a = percpu_counter_tree_precise_sum(a);
-	return compare_delta(sum_a - sum_b, 0);
+	sum = percpu_counter_tree_precise_sum(a);
+	ret = compare_delta(sum - percpu_counter_tree_approximate_sum(b), accuracy(b));
+	return ret ? ret : compare_delta(sum - percpu_counter_tree_precise_sum(b), 0);
+}
+
+int percpu_counter_tree_precise_compare(const struct percpu_counter_tree *a,
+					const struct percpu_counter_tree *b)
+{
+	if (accuracy(a) >= accuracy(b))
+		return compare_step_by_step(a, b);
+	return -compare_step_by_step(b, a);
 }
 
 int percpu_counter_tree_approximate_compare_value(const struct percpu_counter_tree *c, long v)

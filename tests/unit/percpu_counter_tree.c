@@ -991,14 +991,14 @@ static void *adder(void *arg)
 	return NULL;
 }
 
-/* The owner adds and then activates, the others add all the time. */
-static void race(struct percpu_counter_tree_memory *memory, unsigned long adds, int first_cpu)
+/* The owner adds and then activates, the others add all the time. Did they meet? */
+static bool race(struct percpu_counter_tree_memory *memory, unsigned long adds, int first_cpu)
 {
 	struct percpu_counter_tree_shape shape = shape_of(memory->area->nr_cpus, NULL);
 	struct percpu_counter_tree c[4];
 	struct adders a = { c, adds, 0, first_cpu };
 	pthread_t thread[4];
-	long owned = 0;
+	long owned = 0, single;
 
 	cr_assert_eq(percpu_counter_tree_init_many_lazy(c, 4, 32, &shape), 0);
 	for (int i = 0; i < 4; i++)
@@ -1016,20 +1016,26 @@ static void race(struct percpu_counter_tree_memory *memory, unsigned long adds, 
 	cr_assert_eq(percpu_counter_tree_precise_sum(&c[3]), (long)(2 * adds));
 	cr_assert(labs(error_of(&c[0])) <= range_of(&c[0]));
 	cr_assert(labs(error_of(&c[3])) <= range_of(&c[3]));
+	single = atomic64_read(&c[0].atomic_bias);
 	percpu_counter_tree_destroy_many(c, 4, memory);
+	return single > 0 && single < (long)(4 * adds);
 }
 
 /* TREE_ADDS: additions that race with activations, altogether. */
 static void races(struct percpu_counter_tree_memory *memory, int first_cpu)
 {
 	unsigned long total = from_environment("TREE_ADDS", 400000), done = 0;
+	int rounds = 0, met = 0;
 
-	while (done < total) {
+	/* About half of the rounds meet; on a busy machine it may take more of them. */
+	while (done < total || (!met && rounds < 5000)) {
 		unsigned long adds = 500 + any(2000);
 
-		race(memory, adds, first_cpu);
+		met += race(memory, adds, first_cpu);
+		rounds++;
 		done += 9 * adds;
 	}
+	cr_assert(met > 0, "in none of %d rounds additions and activation met", rounds);
 	memory_done(memory);
 }
 
