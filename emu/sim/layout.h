@@ -25,7 +25,7 @@ struct kernel_percpu_counter {
 	kernel_pointer list_next, list_prev;
 	kernel_pointer counters;
 };
-static_assert(sizeof(struct kernel_percpu_counter) == 40, "160 bytes for four, seed 001");
+static_assert(sizeof(struct kernel_percpu_counter) == 40, "160 bytes for four, RFC v23 07/10");
 typedef int32_t kernel_percpu_counter_slot;
 
 /* struct percpu_counter_tree: its per-cpu part, a byte, is counted where it is allocated. */
@@ -37,16 +37,16 @@ struct kernel_percpu_counter_tree {
 	uint32_t batch;
 	uint32_t index; /* of the counter in each node */
 };
-static_assert(sizeof(struct kernel_percpu_counter_tree) == 40, "192 = 4 * 40 + 8 + 24, seed 001");
+static_assert(sizeof(struct kernel_percpu_counter_tree) == 40, "192 = 4 * 40 + 8 + 24, RFC v23 07/10");
 
-/* struct mutex where waiters hang on one pointer: the 24 bytes that seed 001 counts. */
+/* struct mutex where waiters hang on one pointer: the 24 bytes that RFC v23 07/10 counts. */
 struct kernel_mutex {
 	kernel_long owner;
 	uint32_t wait_lock;
 	uint32_t osq;
 	kernel_pointer first_waiter;
 };
-static_assert(sizeof(struct kernel_mutex) == 24, "seed 001");
+static_assert(sizeof(struct kernel_mutex) == 24, "RFC v23 07/10");
 
 /* What an mm_struct holds for its RSS: upstream, and with lazy trees. */
 struct kernel_mm_upstream {
@@ -58,8 +58,8 @@ struct kernel_mm_lazy {
 	kernel_pointer rss_owner;
 	struct kernel_mutex rss_stat_mutex;
 };
-static_assert(sizeof(struct kernel_mm_upstream) == 160, "seed 001");
-static_assert(sizeof(struct kernel_mm_lazy) == 192, "seed 001, without padding");
+static_assert(sizeof(struct kernel_mm_upstream) == 160, "RFC v23 07/10");
+static_assert(sizeof(struct kernel_mm_lazy) == 192, "RFC v23 07/10, without padding");
 
 /* The rlimit counters of struct ucounts today. */
 struct kernel_ucounts_shared {

@@ -7,7 +7,7 @@
 #include "emu/sim/layout.h"
 #include "emu/sim/sim.h"
 
-/* The machines of the published table (seed 001, "Memory Use"). */
+/* The machines of the published table (RFC v23 07/10, "Memory Use"). */
 static const unsigned int machines[] = { 2, 16, 64, 384, 1024 };
 #define NR_MACHINES (sizeof(machines) / sizeof(*machines))
 

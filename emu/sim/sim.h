@@ -28,7 +28,7 @@ void sim_tree_memory_free(struct percpu_counter_tree_memory *m);
 
 /* --- memory --- */
 
-/* Bytes that the four RSS counters of an mm take, in the kernel's layout (seed 001). */
+/* Bytes that the four RSS counters of an mm take, in the kernel's layout (RFC v23 07/10). */
 struct sim_mm_bytes {
 	struct percpu_counter_tree_shape shape;
 	unsigned int one_thread; /* lazy counters, inactive */

@@ -25,7 +25,7 @@
  * percpu_counter_tree_activate_many() gives it a tree. Nothing is moved then and nothing later, so
  * additions that race with it are counted wherever they land. It never goes back.
  *
- * Sources: seed 001; kernel/rss.md 3, "v23 form". Choices where these are silent: the remainder is
+ * Sources: RFC v23 07/10; kernel/rss.md 3, "v23 form". Choices where these are silent: the remainder is
  * that of a division that truncates (rss.md calls it trunc); a carry that leaves nothing at a node
  * goes through it all the same; the order of levels in memory is root first.
  *
@@ -68,7 +68,7 @@ static_assert(sizeof(struct percpu_counter_tree_shape) == 14, "ABI");
 /*
  * percpu_counter_tree_shape_init - the form of trees for @nr_cpus CPUs, from the table by order.
  * 0, or -EINVAL (@nr_cpus is 0 or too large) with @shape unchanged. Async-signal-safe.
- * The five published forms (seeds/001) and rules between them that kernel/rss.md 3.1 proposes.
+ * The five published forms (RFC v23 07/10) and rules between them that kernel/rss.md 3.1 proposes.
  */
 int percpu_counter_tree_shape_init(struct percpu_counter_tree_shape *shape, unsigned int nr_cpus);
 
@@ -120,7 +120,7 @@ static_assert(sizeof(struct percpu_counter_tree) == 64, "ABI");
 /*
  * percpu_counter_tree_init_many_lazy - @n counters (1..8) of value 0 without a tree, exact until
  * they are activated. Allocates nothing. @batch of level 0: a power of two, 2..128.
- * 0; -EINVAL (@n, @batch, @shape) with the counters unchanged. (seed 001)
+ * 0; -EINVAL (@n, @batch, @shape) with the counters unchanged. (RFC v23 07/10)
  */
 int percpu_counter_tree_init_many_lazy(struct percpu_counter_tree *c, unsigned int n,
 				       unsigned int batch,
@@ -142,7 +142,7 @@ int percpu_counter_tree_init_many(struct percpu_counter_tree *c, unsigned int n,
  * the caller serialises them.
  * 0, at once if the last one is active already; -EINVAL: not the counters of one init_many, or the
  * area has another number of CPUs; -ENOMEM. On failure nothing stays allocated and the counters
- * are unchanged. (seed 001, kernel/rss.md 3)
+ * are unchanged. (RFC v23 07/10, kernel/rss.md 3)
  */
 int percpu_counter_tree_activate_many(struct percpu_counter_tree *c, unsigned int n,
 				      const struct percpu_counter_tree_memory *memory);

@@ -1057,7 +1057,7 @@ Test(tree_race, adds_and_activation_on_real_cpus)
 
 /* --- simulations --- */
 
-/* The published table (seed 001, "Memory Use"), and ours of ucounts records. */
+/* The published table (RFC v23 07/10, "Memory Use"), and ours of ucounts records. */
 static const char memory_text[] = "nr_cpus,fan_out,one_thread,threads,upstream\n"
 				  "2,2,192,264,192\n"
 				  "16,16,192,320,416\n"
