@@ -19,18 +19,22 @@
  * before CPUs went offline. The sum is what was added.
  *
  * Counts and amounts are in the caller's unit, of a size below 2^62. Functions that change an
- * initialised counter are lock-free and async-signal-safe, and order nothing; there is no lock as
- * in the kernel, because a holder could be killed or interrupted by an adder. What a CPU moves is
- * for a moment in neither place: a sum that runs meanwhile misses it, and if the process is killed
- * then, it is lost (kpemu/percpu.h).
+ * initialised counter are lock-free and async-signal-safe, and order nothing.
+ *
+ * Instead of the kernel's lock, whose holder could be killed or interrupted by a handler that adds,
+ * a word next to the count says how many moves from a CPU to the count have begun and ended. Who
+ * needs count and CPUs together looks again if it has changed; and waits, some microseconds, for
+ * moves that have not ended. So a sum misses a move only if its process is stopped or not running
+ * just then. If it is killed then, what it moved is lost (kpemu/percpu.h).
  *
  * A counter lies in the mapping of its area and is zero before percpu_counter_init().
  * (kernel/rss.md 1, lib/percpu_counter.c)
  */
 struct percpu_counter {
 	atomic64_t count;
+	uint64_t moves; /* begun in the upper, ended in the lower half; ended changes with count */
 	struct percpu_ptr counters; /* an int32_t for each CPU */
-};
+} __attribute__((aligned(16)));
 
 /*
  * percpu_counter_init, ..._init_many - a counter, or @n in a row, that start at @amount, with
@@ -76,16 +80,16 @@ static inline int32_t percpu_counter_batch_of(const struct percpu_counter *c)
 	return percpu_counter_batch(percpu_ptr_area(&c->counters));
 }
 
+/* For what the header leaves: a full CPU, or one that takes no critical section. */
+void percpu_counter_add_slow(struct percpu_counter *c, int64_t amount, int32_t batch);
+
 /* percpu_counter_add_batch - add with a batch of one's own. 0; -EINVAL: @batch < 1, nothing done. */
 static inline int percpu_counter_add_batch(struct percpu_counter *c, int64_t amount, int32_t batch)
 {
-	int64_t whole;
-
 	if (unlikely(batch < 1))
 		return -22; /* EINVAL */
-	whole = percpu_add_batch32(&c->counters, amount, batch);
-	if (unlikely(whole))
-		atomic64_add_return(whole, &c->count);
+	if (unlikely(!percpu_try(&c->counters, rseq_add_within32, amount, (int64_t)batch - 1)))
+		percpu_counter_add_slow(c, amount, batch);
 	return 0;
 }
 
@@ -150,8 +154,9 @@ static inline int64_t percpu_counter_sum_positive(const struct percpu_counter *c
 void percpu_counter_sync(struct percpu_counter *c);
 
 /*
- * percpu_counter_set - the sum becomes @amount. Not exact against concurrent adds, as in the
- * kernel; in an area in rseq mode even their former residue may come back (percpu_xchg32()).
+ * percpu_counter_set - the sum becomes @amount, and no move is said to be on its way. Not exact
+ * against concurrent adds, as in the kernel; in an area in rseq mode even their former residue may
+ * come back (percpu_xchg32()).
  */
 void percpu_counter_set(struct percpu_counter *c, int64_t amount);
 
@@ -172,8 +177,7 @@ static inline int percpu_counter_compare(const struct percpu_counter *c, int64_t
  * or @batch < 1.
  *
  * The published race (2024) is kept: the quick path reads the count once and adds to its CPU
- * later; who adds in between is not seen, and together both can pass the limit. Here a move
- * from a CPU to the count, which the kernel makes under a lock, can be missed in the same way.
+ * later; who adds in between is not seen, and together both can pass the limit.
  */
 bool __percpu_counter_limited_add(struct percpu_counter *c, int64_t limit, int64_t amount,
 				  int32_t batch);

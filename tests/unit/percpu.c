@@ -549,8 +549,9 @@ struct shared {
 	struct percpu_ptr p64, p8;
 	struct percpu_counter counter;
 	atomic64_t above; /* where carries of p8 go */
-	int64_t done[8]; /* adds of each kind, by process */
-	char pad[64];
+	struct {
+		int64_t n; /* adds of each kind */
+	} __attribute__((aligned(64))) done[8];
 } __attribute__((aligned(64)));
 
 #define RUN 256
@@ -614,7 +615,7 @@ static int adder(int fd, size_t size, struct shared *old, int me, long adds)
 		sched_yield();
 	for (long i = 0; i < adds; i++) {
 		add_each(s, i % 5 == 4 ? -3 : 1); /* 1 for every 5 */
-		WRITE_ONCE(s->done[me], i + 1);
+		WRITE_ONCE(s->done[me].n, i + 1);
 		if (!area_in(s)->rseq_cpus && i % 64 == 0)
 			percpu_set_cpu(5 * me + i / 64); /* emulated CPUs meet, too */
 	}
@@ -856,7 +857,7 @@ static void killed_adders(unsigned int cpus, enum percpu_mode mode)
 	for (int i = 0; i < 4; i++) {
 		kill(pids[i], SIGKILL);
 		waitpid(pids[i], &status, 0);
-		least += s->done[i] / 5 + s->done[i] % 5;
+		least += s->done[i].n / 5 + s->done[i].n % 5;
 	}
 	/* Of each: an add of 1 or -3 more than it said, and one carry on its way. */
 	low = 32 + percpu_counter_batch(area_in(s)) + 3;
