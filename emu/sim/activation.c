@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What lazy counters cost who is not the owner, and a process whose second thread comes and goes. */
+/* Lazy counters: what they cost others than the owner, and when a second thread comes and goes. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,10 +21,10 @@ enum go {
 };
 
 struct bench {
+	struct percpu_counter_tree c[COUNTERS]; /* a line each */
 	struct percpu_counter_tree_memory memory;
 	size_t node_bytes;
 	struct percpu_counter_tree_shape shape;
-	struct percpu_counter_tree c[COUNTERS];
 	unsigned int adds;
 	enum go go;
 };
@@ -55,9 +55,31 @@ static double median(double *v, unsigned int n)
 
 struct member {
 	struct bench *b;
+	unsigned int nr;
 	pthread_t thread;
 	double ns; /* of one addition */
 };
+
+/*
+ * Put this thread on the @nr-th of the CPUs that it may use, and begin again after the last: two
+ * that share a CPU cannot contend.
+ */
+static void spread(unsigned int nr)
+{
+	cpu_set_t allowed, one;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed))
+		return;
+	nr %= CPU_COUNT(&allowed);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &allowed) || nr--)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		return;
+	}
+}
 
 /* As who unmaps pages of another process. */
 static void *remote_updater(void *arg)
@@ -66,6 +88,7 @@ static void *remote_updater(void *arg)
 	enum go go;
 	double start;
 
+	spread(m->nr);
 	while ((go = smp_load_acquire(&m->b->go)) == WAIT)
 		sched_yield();
 	if (go == LEAVE)
@@ -87,7 +110,7 @@ static double remote_adds(struct bench *b, unsigned int n)
 
 	b->go = WAIT;
 	for (made = 0; made < n && !err; made += !err) {
-		m[made].b = b;
+		m[made] = (struct member){ .b = b, .nr = made };
 		err = pthread_create(&m[made].thread, NULL, remote_updater, &m[made]);
 	}
 	smp_store_release(&b->go, err ? LEAVE : GO);

@@ -37,7 +37,8 @@ struct kernel_percpu_counter_tree {
 	uint32_t batch;
 	uint32_t index; /* of the counter in each node */
 };
-static_assert(sizeof(struct kernel_percpu_counter_tree) == 40, "192 = 4 * 40 + 8 + 24, RFC v23 07/10");
+static_assert(sizeof(struct kernel_percpu_counter_tree) == 40,
+	      "192 = 4 * 40 + 8 + 24, RFC v23 07/10");
 
 /* struct mutex where waiters hang on one pointer: the 24 bytes that RFC v23 07/10 counts. */
 struct kernel_mutex {

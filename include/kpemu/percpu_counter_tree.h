@@ -25,9 +25,9 @@
  * percpu_counter_tree_activate_many() gives it a tree. Nothing is moved then and nothing later, so
  * additions that race with it are counted wherever they land. It never goes back.
  *
- * Sources: RFC v23 07/10; kernel/rss.md 3, "v23 form". Choices where these are silent: the remainder is
- * that of a division that truncates (rss.md calls it trunc); a carry that leaves nothing at a node
- * goes through it all the same; the order of levels in memory is root first.
+ * Sources: RFC v23 07/10; kernel/rss.md 3, "v23 form". Choices where these are silent: the
+ * remainder is that of a division that truncates (rss.md calls it trunc); a carry that leaves
+ * nothing at a node goes through it all the same.
  *
  * Everything is found by offsets from where it is said: counters, nodes and area may lie in memory
  * that several processes share at different addresses, as long as it is one mapping.
@@ -165,8 +165,8 @@ void percpu_counter_tree_climb(struct percpu_counter_tree *c, long v, long carry
 
 /*
  * percpu_counter_tree_add - add @v, from any thread. With a tree: one critical section on this
- * CPU's byte, and every batch/@v times or so a walk up. Without: an atomic on one shared word, which
- * many that add at once contend for.
+ * CPU's byte, and every batch/@v times or so a walk up. Without: an atomic on one shared word,
+ * which many that add at once contend for.
  */
 static inline void percpu_counter_tree_add(struct percpu_counter_tree *c, long v)
 {
@@ -182,8 +182,8 @@ static inline void percpu_counter_tree_add(struct percpu_counter_tree *c, long v
 }
 
 /*
- * percpu_counter_tree_add_owner - add @v, by the counter's owner: a plain addition while there is no
- * tree. No two of its callers may overlap, nor one with set(): one task, in no handler.
+ * percpu_counter_tree_add_owner - add @v, by the counter's owner: a plain addition while there is
+ * no tree. No two of its callers may overlap, nor one with set(): one task, in no handler.
  */
 static inline void percpu_counter_tree_add_owner(struct percpu_counter_tree *c, long v)
 {
@@ -207,14 +207,14 @@ long percpu_counter_tree_precise_sum(const struct percpu_counter_tree *c);
 long percpu_counter_tree_precise_sum_positive(const struct percpu_counter_tree *c);
 
 /*
- * percpu_counter_tree_set - make the precise sum @v, by the owner or where nobody adds. The error of
- * the approximate sum stays what it is.
+ * percpu_counter_tree_set - make the precise sum @v, by the owner or where nobody adds. The error
+ * of the approximate sum stays what it is.
  */
 void percpu_counter_tree_set(struct percpu_counter_tree *c, long v);
 
 /*
- * percpu_counter_tree_approximate_accuracy_range - add to *@under how much the approximate sum can be
- * below the precise one, and to *@over how much above. Both are the room of bytes and nodes: the
+ * percpu_counter_tree_approximate_accuracy_range - add to *@under how much the approximate sum can
+ * be below the precise one, and to *@over how much above. Both are the room of bytes and nodes: the
  * sum over the levels l below the root of n_l * (B_l - B_(l-1)), where n_0 is the number of CPUs,
  * n_l of nodes, B_l the batch of a level and B_(-1) is 1. For a lazy counter, those of its tree,
  * active or not. (kernel/rss.md 3)

@@ -3,10 +3,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <kpemu/percpu_counter_tree.h>
@@ -932,40 +934,96 @@ static void bump_free(void *at, void *p, size_t size)
 	(void)at, (void)p, (void)size;
 }
 
+/* A shared mapping with an area of @cpus, four lazy counters behind it, and room for nodes. */
+struct shared {
+	char *at; /* the mapping */
+	int fd;
+	char *free;
+	struct percpu_counter_tree *c;
+	struct percpu_counter_tree_memory memory;
+};
+#define SHARED_SIZE (1 << 20)
+
+static void shared_init(struct shared *s, unsigned int cpus, enum percpu_mode mode)
+{
+	const size_t area_size = (percpu_area_size(cpus, 64) + 63) / 64 * 64;
+	struct percpu_counter_tree_shape shape = shape_of(cpus, NULL);
+
+	s->fd = memfd_create("tree", MFD_CLOEXEC);
+	cr_assert(s->fd >= 0 && !ftruncate(s->fd, SHARED_SIZE));
+	s->at = mmap(NULL, SHARED_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+	cr_assert(s->at != MAP_FAILED);
+	cr_assert_eq(percpu_area_init((void *)s->at, area_size, cpus, 64, mode), 0);
+	s->c = (void *)(s->at + area_size);
+	s->free = (char *)(s->c + 4);
+	s->memory = (struct percpu_counter_tree_memory){ (void *)s->at, bump_alloc, bump_free,
+							 &s->free };
+	cr_assert_eq(percpu_counter_tree_init_many_lazy(s->c, 4, 32, &shape), 0);
+}
+
 /* Two mappings of the same memory, as two processes have it: activated in one, used in both. */
 Test(tree_lazy, works_at_any_address)
 {
-	const size_t size = 1 << 20, area_size = percpu_area_size(384, 64);
-	struct percpu_counter_tree_shape shape = shape_of(384, NULL);
-	int fd = memfd_create("tree", MFD_CLOEXEC);
-	char *a, *b, *at;
-	struct percpu_counter_tree *ca, *cb;
+	struct percpu_counter_tree *here, *there;
+	struct shared s;
+	char *other;
 
-	cr_assert(fd >= 0 && !ftruncate(fd, size));
-	a = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	b = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	cr_assert(a != MAP_FAILED && b != MAP_FAILED);
-	cr_assert_eq(percpu_area_init((void *)a, area_size, 384, 64, PERCPU_ATOMIC), 0);
-	ca = (void *)(a + (area_size + 63) / 64 * 64);
-	cb = (void *)(b + ((char *)ca - a));
-	at = (char *)(ca + 4);
-
-	struct percpu_counter_tree_memory memory = { (void *)a, bump_alloc, bump_free, &at };
-
-	cr_assert_eq(percpu_counter_tree_init_many_lazy(ca, 4, 32, &shape), 0);
-	percpu_counter_tree_add(&cb[3], 5);
-	percpu_counter_tree_add_owner(&ca[3], 6);
-	cr_assert_eq(percpu_counter_tree_activate_many(ca, 4, &memory), 0);
-	cr_assert(percpu_counter_tree_active(&cb[3]));
+	shared_init(&s, 384, PERCPU_ATOMIC);
+	other = mmap(NULL, SHARED_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, s.fd, 0);
+	cr_assert(other != MAP_FAILED);
+	here = &s.c[3];
+	there = (void *)(other + ((char *)here - s.at));
+	percpu_counter_tree_add(there, 5);
+	percpu_counter_tree_add_owner(here, 6);
+	cr_assert_eq(percpu_counter_tree_activate_many(s.c, 4, &s.memory), 0);
+	cr_assert(percpu_counter_tree_active(there));
 	for (unsigned int cpu = 0; cpu < 384; cpu++) {
-		add_on(&ca[3], cpu, 1000);
-		add_on(&cb[3], cpu, -300);
+		add_on(here, cpu, 1000);
+		add_on(there, cpu, -300);
 	}
-	cr_assert_eq(percpu_counter_tree_precise_sum(&ca[3]), 11 + 384 * 700);
-	cr_assert_eq(percpu_counter_tree_precise_sum(&cb[3]), 11 + 384 * 700);
-	cr_assert_eq(percpu_counter_tree_approximate_sum(&ca[3]),
-		     percpu_counter_tree_approximate_sum(&cb[3]));
+	cr_assert_eq(percpu_counter_tree_precise_sum(here), 11 + 384 * 700);
+	cr_assert_eq(percpu_counter_tree_precise_sum(there), 11 + 384 * 700);
+	cr_assert_eq(percpu_counter_tree_approximate_sum(here),
+		     percpu_counter_tree_approximate_sum(there));
 	percpu_set_cpu(-1);
+}
+
+/* Processes add while another one activates. */
+Test(tree_race, processes_and_activation)
+{
+	enum {
+		PROCESSES = 4,
+		ADDS = 100000
+	};
+	struct shared s;
+
+	shared_init(&s, percpu_machine_cpus(), PERCPU_AUTO);
+	for (int i = 0; i < PROCESSES; i++) {
+		pid_t pid = fork();
+
+		cr_assert(pid >= 0);
+		if (pid)
+			continue;
+		for (int k = 0; k < ADDS; k++)
+			percpu_counter_tree_add(&s.c[1], k % 7 - 2);
+		_exit(0);
+	}
+	while (!percpu_counter_tree_approximate_sum(&s.c[1]))
+		sched_yield();
+	cr_assert_eq(percpu_counter_tree_activate_many(s.c, 4, &s.memory), 0);
+	for (int i = 0; i < PROCESSES; i++) {
+		int status;
+
+		cr_assert(wait(&status) > 0);
+		cr_assert_eq(status, 0);
+	}
+
+	long sum = 0;
+
+	for (int k = 0; k < ADDS; k++)
+		sum += PROCESSES * (k % 7 - 2);
+	cr_assert_eq(percpu_counter_tree_precise_sum(&s.c[1]), sum);
+	cr_assert(labs(error_of(&s.c[1])) <= range_of(&s.c[1]));
 }
 
 /* --- races --- */
