@@ -131,6 +131,8 @@ static int run_drift(const struct cmd *cmd, int argc, char **argv)
 	if (err)
 		return arity_error(o.arity, o.nr_cpus);
 	err = sim_drift(&o.sim, &d);
+	if (err == -EIO)
+		return cmd_error("sim drift: a precise sum is wrong; this is a bug of kpemu");
 	if (!err)
 		sim_drift_print(stdout, &o.sim, &d);
 	return finish(cmd, err);

@@ -179,8 +179,8 @@ static int64_t node_add(atomic64_t *node, int64_t v, unsigned int batch_order)
 void percpu_counter_tree_climb(struct percpu_counter_tree *c, long v, long carry)
 {
 	struct percpu_counter_tree_node *root = tree_root(c);
-	struct level l = level_start(c);
 	unsigned int cpu;
+	struct level l;
 
 	/* The bytes are published before the nodes; and a part of the sum is as good as another. */
 	if (!root) {
@@ -193,6 +193,7 @@ void percpu_counter_tree_climb(struct percpu_counter_tree *c, long v, long carry
 	}
 	/* If the thread has moved since then, another node takes it: any will do. */
 	cpu = percpu_this_cpu(percpu_ptr_area(&c->level0));
+	l = level_start(c);
 	while (level_up(c, &l)) {
 		struct percpu_counter_tree_node *n = root + l.first + (cpu & ((1u << l.order) - 1));
 
