@@ -46,6 +46,7 @@ link = $(CC) $(CFLAGS) $(VARIANT) $(LDFLAGS)
 model_dirs := emu/lib emu/world emu/kernel emu/ipc emu/mm emu/fs
 model_src := $(wildcard $(addsuffix /*.c,$(model_dirs)))
 preload_src := $(wildcard preload/*.c preload/*.S)
+sim_src := $(wildcard emu/sim/*.c)
 cmd_src := $(wildcard emu/cmd/*.c)
 unit_src := $(wildcard tests/unit/*.c)
 demo_src := $(wildcard demo/*.c)
@@ -57,6 +58,7 @@ tsan_src := $(wildcard tests/tsan/*.c)
 obj = $(patsubst %.S,$(BUILD)/obj/%.S.o,$(patsubst %.c,$(BUILD)/obj/%.o,$(1)))
 model_obj := $(call obj,$(model_src))
 preload_obj := $(call obj,$(preload_src))
+sim_obj := $(call obj,$(sim_src))
 cmd_obj := $(call obj,$(cmd_src))
 unit_obj := $(call obj,$(unit_src))
 lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(tsan_src) $(bench_lib_src))
@@ -110,7 +112,7 @@ $(1): force
 		printf '%s\n' '$$(subst ','\'',$(2))' >$$@
 endef
 $(eval $(call stamp,$(BUILD)/flags,$(compile) | $(link) | $(kp_pic) | $(kp_preload_ldflags) | $(LDLIBS)))
-$(eval $(call stamp,$(BUILD)/objects,$(model_obj) | $(preload_obj) | $(cmd_obj) | $(unit_obj)))
+$(eval $(call stamp,$(BUILD)/objects,$(model_obj) | $(preload_obj) | $(sim_obj) | $(cmd_obj) | $(unit_obj)))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | find-deps
 	$(call say,CC,$<)
@@ -129,9 +131,9 @@ $(library): $(model_obj) $(BUILD)/objects
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $(model_obj)
 
-$(kpemu): $(cmd_obj) $(library) $(BUILD)/objects
+$(kpemu): $(cmd_obj) $(sim_obj) $(library) $(BUILD)/objects
 	$(call say,LD,$@)
-	$(Q)$(link) -o $@ $(cmd_obj) $(library) -ljansson $(LDLIBS)
+	$(Q)$(link) -o $@ $(cmd_obj) $(sim_obj) $(library) -ljansson -pthread $(LDLIBS)
 
 # The exported names are those of the table and nothing else.
 $(BUILD)/preload.map: preload/names.def Makefile
@@ -163,10 +165,10 @@ $(bench_libs): $(BUILD)/tests/lib%.so: $(BUILD)/obj/tests/bench/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) $(kp_preload_ldflags) -o $@ $<
 
-$(unit): $(unit_obj) $(library) $(BUILD)/objects
+$(unit): $(unit_obj) $(sim_obj) $(library) $(BUILD)/objects
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(link) -o $@ $(unit_obj) $(library) -lcriterion -lrt -pthread $(LDLIBS)
+	$(Q)$(link) -o $@ $(unit_obj) $(sim_obj) $(library) -lcriterion -lrt -pthread $(LDLIBS)
 
 $(tsans): $(BUILD)/tests/tsan/%: $(BUILD)/obj/tests/tsan/%.o $(library)
 	$(call say,LD,$@)
@@ -252,5 +254,5 @@ uninstall:
 clean:
 	$(Q)rm -rf $(BUILD)
 
-all_obj := $(model_obj) $(preload_obj) $(cmd_obj) $(unit_obj) $(lone_obj)
+all_obj := $(model_obj) $(preload_obj) $(sim_obj) $(cmd_obj) $(unit_obj) $(lone_obj)
 -include $(all_obj:.o=.d)

@@ -58,9 +58,10 @@ struct cmd {
 	const struct cmd_option *options; /* up to one without a name; --help comes by itself */
 	bool takes_program; /* operands are PROG ARGS; else there are none */
 	int (*run)(const struct cmd *cmd, int argc, char **argv);
+	const struct cmd *const *parts; /* what its first word may be, up to NULL; listed in --help */
 };
 
-extern const struct cmd cmd_run, cmd_stat, cmd_ps, cmd_check, cmd_gc, cmd_doctor;
+extern const struct cmd cmd_run, cmd_stat, cmd_ps, cmd_check, cmd_gc, cmd_doctor, cmd_sim;
 
 #define CMD_HELP_SHOWN (-1)
 

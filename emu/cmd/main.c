@@ -7,7 +7,7 @@
 #include "emu/cmd/cmd.h"
 
 static const struct cmd *const commands[] = {
-	&cmd_run, &cmd_stat, &cmd_ps, &cmd_check, &cmd_gc, &cmd_doctor,
+	&cmd_run, &cmd_stat, &cmd_ps, &cmd_check, &cmd_gc, &cmd_doctor, &cmd_sim,
 };
 #define NR_COMMANDS (sizeof(commands) / sizeof(*commands))
 

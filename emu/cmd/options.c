@@ -69,6 +69,8 @@ void cmd_help(const struct cmd *cmd)
 
 	printf("usage: kpemu %s [options]%s%s\n%s\n\n", cmd->name, *cmd->usage ? " " : "",
 	       cmd->usage, cmd->summary);
+	for (const struct cmd *const *part = cmd->parts; part && *part; part++)
+		print_option((*part)->name, (*part)->summary);
 	for (const struct cmd_option *o = cmd->options; o->name; o++) {
 		char letter[8] = "";
 

@@ -48,6 +48,11 @@ typedef struct {
 #define try_cmpxchg(p, oldp, new)                                                                  \
 	(step(), __atomic_compare_exchange_n((p), (oldp), (new), 0, __ATOMIC_SEQ_CST,              \
 					     __ATOMIC_SEQ_CST))
+/* ..._relaxed - atomic only: for numbers that order nothing. */
+#define try_cmpxchg_relaxed(p, oldp, new)                                                          \
+	(step(), __atomic_compare_exchange_n((p), (oldp), (new), 0, __ATOMIC_RELAXED,              \
+					     __ATOMIC_RELAXED))
+#define fetch_add_relaxed(p, v) (step(), __atomic_fetch_add((p), (v), __ATOMIC_RELAXED))
 #define xchg(p, v) (step(), __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST))
 #define fetch_or(p, v) (step(), __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST))
 #define fetch_andnot(p, v) (step(), __atomic_fetch_and((p), ~(v), __ATOMIC_SEQ_CST))
