@@ -70,7 +70,9 @@ static void move_end(struct percpu_counter *c, int64_t v)
 
 void percpu_counter_add_slow(struct percpu_counter *c, int64_t amount, int32_t batch)
 {
-	if (percpu_add_within32_slow(&c->counters, amount, (int64_t)batch - 1))
+	/* in rseq mode the header has tried that, and the CPU is full most of the time */
+	if (!c->counters.rseq_cpus &&
+	    percpu_add_within32_slow(&c->counters, amount, (int64_t)batch - 1))
 		return;
 	move_begin(c);
 	move_end(c, percpu_add_batch32_slow(&c->counters, amount, batch));
@@ -142,7 +144,7 @@ int64_t percpu_counter_sum(const struct percpu_counter *c)
 	for (int i = 0; i < SUMS; i++) {
 		look_for_the_end(c, &count, &moves);
 		cpus = percpu_sum32(&c->counters);
-		smp_mb();
+		smp_rmb();
 		if (READ_ONCE(c->moves) == moves)
 			break;
 	}
@@ -228,7 +230,7 @@ static bool add_to_count(struct percpu_counter *c, int64_t limit, int64_t amount
 				     move_ended(moves + MOVE_BEGUN)))
 				return true;
 		} else {
-			smp_mb();
+			smp_rmb();
 			if (READ_ONCE(c->moves) == moves)
 				return false;
 		}
