@@ -158,15 +158,14 @@ static bool has_not_begun(const greg_t *regs)
 	return regs[REG_RIP] == (greg_t)trampoline || regs[REG_RIP] == (greg_t)trampoline_begun;
 }
 
-/* The thread is in the middle of signal_call() or on the way there, if of any call at all. */
-static void complete_interrupted(greg_t *regs)
+/* The thread is in the middle of signal_call(), or elsewhere on the way into @call or out of it. */
+static void complete_interrupted(struct signal_call *call, greg_t *regs)
 {
-	struct signal_call *call = signal_calls;
 	uintptr_t at = regs[REG_RIP];
 
 	if (at == (uintptr_t)signal_called)
 		call->ret = regs[REG_RAX];
-	complete_signal_calls();
+	complete_signal_call(call);
 	if (at >= (uintptr_t)signal_call && at < (uintptr_t)signal_called &&
 	    call->ret != SIGNAL_CALL_OPEN)
 		regs[REG_RIP] = (greg_t)signal_call_made;
@@ -187,8 +186,8 @@ static void frames_arrive(siginfo_t *info, ucontext_t *context)
 		info = (siginfo_t *)regs[REG_RSI];
 		context = (ucontext_t *)regs[REG_RDX];
 	}
-	if (signal_calls && signals_deferred == 1)
-		complete_interrupted(context->uc_mcontext.gregs);
+	if (signal_call_now && signals_deferred == 1)
+		complete_interrupted(signal_call_now, context->uc_mcontext.gregs);
 }
 
 static void run_handler(int sig, siginfo_t *info, void *context)
@@ -202,13 +201,16 @@ static void run_handler(int sig, siginfo_t *info, void *context)
 
 static void deliver(int sig, siginfo_t *info, ucontext_t *context)
 {
+	struct signal_call *interrupted = signal_call_now;
 	int saved = errno;
 
 	frames_arrive(info, context);
+	signal_call_ends();
 	allow_signals();
 	mask_changed();
 	errno = saved;
 	run_handler(sig, info, context);
+	signal_call_now = interrupted;
 	if (masks_matter())
 		mask_becomes(mask_of(&context->uc_sigmask));
 }
@@ -267,6 +269,7 @@ static uint64_t mask_during(uint64_t mask, const siginfo_t *info, int n)
 
 void run_put_aside(void)
 {
+	struct signal_call *interrupted = signal_call_now;
 	int n = signal_put_aside, saved = errno;
 	uint64_t before = aside.mask;
 	siginfo_t info[ASIDE];
@@ -281,9 +284,8 @@ void run_put_aside(void)
 	signal_put_aside = 0;
 	for (int i = 0; i < n; i++)
 		frame_arrives(&info[i]);
-	defer_signals();
-	complete_signal_calls();
-	allow_signals();
+	if (interrupted)
+		end_signal_call(interrupted);
 	for (int i = 0; i < n; i++) {
 		uint64_t during = mask_during(before, &info[i], n - 1 - i);
 
@@ -292,6 +294,7 @@ void run_put_aside(void)
 		set_mask(during);
 		run_handler(info[i].si_signo, &info[i], &context);
 	}
+	signal_call_now = interrupted;
 	before = mask_of(&context.uc_sigmask);
 	if (masks_matter())
 		mask_becomes(before);
@@ -731,15 +734,13 @@ static bool jumps_past(const struct __jmp_buf_tag *env, const void *frame)
 	return jump_target(env) > (uintptr_t)frame;
 }
 
-/* The calls that the handler has interrupted will never end, and the mask may change. */
+/* Of handlers that we know, none is inside a call any more when it jumps. The mask may change. */
 static void before_jump(const struct __jmp_buf_tag *env)
 {
-	struct task_struct *t = current;
-
-	if (!t)
+	if (!current)
 		return;
-	while (signal_calls && jumps_past(env, signal_calls))
-		end_signal_call(signal_calls);
+	if (signal_call_now && jumps_past(env, signal_call_now))
+		end_signal_call(signal_call_now);
 	if (env->__mask_was_saved && masks_matter())
 		mask_becomes(mask_of(&env->__saved_mask));
 }

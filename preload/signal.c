@@ -18,9 +18,9 @@ pid_t own_tid(void)
 	return READ_ONCE(current->flags) & PF_PIDNS ? sys_call(__NR_gettid) : current->pid;
 }
 
-__thread struct signal_call *signal_calls __attribute__((tls_model("initial-exec")));
+__thread struct signal_call *signal_call_now __attribute__((tls_model("initial-exec")));
 
-static void complete(struct signal_call *call)
+void complete_signal_call(struct signal_call *call)
 {
 	if (call->told)
 		return;
@@ -28,17 +28,11 @@ static void complete(struct signal_call *call)
 	call->told = call->ret != SIGNAL_CALL_OPEN;
 }
 
-void complete_signal_calls(void)
-{
-	for (struct signal_call *call = signal_calls; call; call = call->outer)
-		complete(call);
-}
-
 void end_signal_call(struct signal_call *call)
 {
 	defer_signals();
-	complete(call);
-	signal_call_ends(call);
+	complete_signal_call(call);
+	signal_call_ends();
 	allow_signals();
 }
 
@@ -139,7 +133,7 @@ static long send(struct send *s)
 	if (likely(s->call.ret >= 0)) {
 		if (!s->call.told)
 			sent_signal(s->t, s->q, s->sig, s->how, false);
-		signal_call_ends(&s->call);
+		signal_call_ends();
 		return s->call.ret;
 	}
 	end_signal_call(&s->call);

@@ -37,18 +37,20 @@ bool signal_arrives(siginfo_t *info);
 
 /*
  * A system call that puts a signal into a queue or takes one out, and what the model is to hear of it.
- * A handler that interrupts it may jump away, or wait for somebody who waits for us. So it is
- * completed before the handler runs: @complete makes it, if it is a send, and tells the model what
- * is in @ret. They lie on the stack of the thread that is in the middle of them, the innermost first.
+ * A handler that interrupts it may jump away, change to another stack, or wait for somebody who
+ * waits for us. So it is completed before the handler runs: @complete makes it, if it is a send, and
+ * tells the model what is in @ret. What cannot be completed, a wait that has taken nothing, is
+ * nothing to anybody until the handler returns.
  */
 #define SIGNAL_CALL_OPEN LONG_MIN
 struct signal_call {
 	long ret; /* what the kernel has answered; SIGNAL_CALL_OPEN: nothing yet */
 	bool told; /* the model knows */
 	void (*complete)(struct signal_call *call); /* signals are deferred */
-	struct signal_call *outer;
 };
-extern __thread struct signal_call *signal_calls __attribute__((tls_model("initial-exec")));
+
+/* The one that the thread is in the middle of; NULL in a handler, which may be in one of its own. */
+extern __thread struct signal_call *signal_call_now __attribute__((tls_model("initial-exec")));
 
 static inline void signal_call_begins(struct signal_call *call,
 				      void (*complete)(struct signal_call *))
@@ -56,13 +58,12 @@ static inline void signal_call_begins(struct signal_call *call,
 	call->ret = SIGNAL_CALL_OPEN;
 	call->told = false;
 	call->complete = complete;
-	call->outer = signal_calls;
-	WRITE_ONCE(signal_calls, call);
+	WRITE_ONCE(signal_call_now, call);
 }
 
-static inline void signal_call_ends(struct signal_call *call)
+static inline void signal_call_ends(void)
 {
-	WRITE_ONCE(signal_calls, call->outer);
+	WRITE_ONCE(signal_call_now, NULL);
 }
 
 /*
@@ -73,10 +74,10 @@ static inline void signal_call_ends(struct signal_call *call)
 long signal_call(long nr, long a0, long a1, long a2, long a3, struct signal_call *call);
 extern const char signal_called[], signal_call_made[];
 
-/* complete_signal_calls - all that are not; signals are deferred. */
-void complete_signal_calls(void);
+/* complete_signal_call - if it is not; signals are deferred. */
+void complete_signal_call(struct signal_call *call);
 
-/* end_signal_call - the innermost one is completed and left. */
+/* end_signal_call - the one that the thread is in is completed and left. */
 void end_signal_call(struct signal_call *call);
 
 /* signals_in_child - after a fork: the copy of the table of handlers is the child's. */

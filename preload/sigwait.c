@@ -12,7 +12,6 @@
 /* The thread is cancelled inside @call, or in a handler that has interrupted it. */
 static void cancelled(void *call)
 {
-	signal_calls = call;
 	end_signal_call(call);
 }
 

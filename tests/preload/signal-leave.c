@@ -456,6 +456,68 @@ static void jump_out_of_receipt(void)
 	check_sigq("the_other", is_pending(SIGUSR1));
 }
 
+/* Threads of the program's own making: a handler changes from one stack to the next at any point. */
+static ucontext_t strand[3], starter;
+static volatile int running, works[3];
+
+static void next_strand(int sig)
+{
+	int was = running;
+
+	(void)sig;
+	running = (was + 1) % 3;
+	swapcontext(&strand[was], &strand[running]);
+}
+
+static void work_on(int me)
+{
+	struct timespec now = { 0 };
+	sigset_t set = set_of(RT + me);
+	siginfo_t info;
+
+	unblock(SIGALRM);
+	while (works[0] < 3000 || works[1] < 3000 || works[2] < 3000) {
+		raise(SIGUSR1);
+		send_value(getpid(), RT + me, me);
+		while (sigtimedwait(&set, &info, &now) > 0)
+			;
+		works[me]++;
+	}
+	setcontext(&starter);
+}
+
+static void switched_stacks(void)
+{
+	struct sigaction act = { .sa_handler = next_strand };
+	struct itimerval often = { { 0, 150 }, { 0, 150 } }, never = { { 0, 0 }, { 0, 0 } };
+	static volatile int started;
+
+	set_limit(MOST);
+	signal(SIGUSR1, count);
+	sigaction(SIGALRM, &act, NULL);
+	for (int i = 0; i < 3; i++)
+		block(RT + i);
+	block(SIGALRM); /* until a stack is in use: what starts it changes the mask first */
+	for (int i = 0; i < 3; i++) {
+		getcontext(&strand[i]);
+		strand[i].uc_stack.ss_sp = malloc(256 * 1024);
+		strand[i].uc_stack.ss_size = 256 * 1024;
+		makecontext(&strand[i], (void (*)(void))work_on, 1, i);
+	}
+	getcontext(&starter);
+	if (!started++) {
+		setitimer(ITIMER_REAL, &often, NULL);
+		setcontext(&strand[0]);
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	signal(SIGALRM, SIG_IGN);
+	for (int i = 0; i < 3; i++)
+		take_all(RT + i);
+	check_sigq("none", 0);
+	raise(SIGUSR1);
+	check_sigq("none_after", 0);
+}
+
 static pid_t forked;
 
 static void fork_here(int sig)
@@ -1538,6 +1600,7 @@ int main(int argc, char **argv)
 		CASE(nested_handlers),
 		CASE(jump_out),
 		CASE(jump_out_of_receipt),
+		CASE(switched_stacks),
 		CASE(fork_in_the_middle),
 		CASE(errno_and_restart),
 		CASE(faults_have_handlers),
