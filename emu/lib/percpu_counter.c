@@ -142,7 +142,7 @@ int64_t percpu_counter_sum(const struct percpu_counter *c)
 	for (int i = 0; i < SUMS; i++) {
 		look_for_the_end(c, &count, &moves);
 		cpus = percpu_sum32(&c->counters);
-		smp_mb();
+		smp_rmb();
 		if (READ_ONCE(c->moves) == moves)
 			break;
 	}
@@ -228,7 +228,7 @@ static bool add_to_count(struct percpu_counter *c, int64_t limit, int64_t amount
 				     move_ended(moves + MOVE_BEGUN)))
 				return true;
 		} else {
-			smp_mb();
+			smp_rmb();
 			if (READ_ONCE(c->moves) == moves)
 				return false;
 		}

@@ -33,6 +33,7 @@ typedef struct {
 #define smp_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define smp_store_release(p, v) (step(), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define cpu_relax() __builtin_ia32_pause()
 
 /* cmpxchg - fully ordered; returns the value found, which is @old exactly when it succeeded. */
