@@ -52,7 +52,8 @@ unit_src := $(wildcard tests/unit/*.c)
 demo_src := $(wildcard demo/*.c)
 program_src := $(wildcard tests/preload/*.c)
 bench_lib_src := tests/bench/empty.c tests/bench/passthrough.c
-bench_src := $(filter-out $(bench_lib_src),$(wildcard tests/bench/*.c))
+bench_src := tests/bench/ops.c
+counters_src := tests/bench/counters.c
 tsan_src := $(wildcard tests/tsan/*.c)
 
 obj = $(patsubst %.S,$(BUILD)/obj/%.S.o,$(patsubst %.c,$(BUILD)/obj/%.o,$(1)))
@@ -61,7 +62,7 @@ preload_obj := $(call obj,$(preload_src))
 sim_obj := $(call obj,$(sim_src))
 cmd_obj := $(call obj,$(cmd_src))
 unit_obj := $(call obj,$(unit_src))
-lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(tsan_src) $(bench_lib_src))
+lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(counters_src) $(tsan_src) $(bench_lib_src))
 
 kpemu := $(BUILD)/kpemu
 library := $(BUILD)/libkpemu.a
@@ -70,13 +71,14 @@ unit := $(BUILD)/tests/unit
 demos := $(demo_src:%.c=$(BUILD)/%)
 programs := $(program_src:tests/preload/%.c=$(BUILD)/tests/%)
 benches := $(bench_src:%.c=$(BUILD)/%)
+counters := $(counters_src:%.c=$(BUILD)/%)
 tsans := $(tsan_src:%.c=$(BUILD)/%)
 bench_libs := $(bench_lib_src:tests/bench/%.c=$(BUILD)/tests/lib%.so)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all demo check suites bench torture install uninstall deps deps-extra asan ubsan tsan \
+.PHONY: all demo check suites bench bench-counters torture install uninstall deps deps-extra asan ubsan tsan \
 	coverage format check-layers clean products kill-build tests find-deps force
 
 ifeq ($(V),1)
@@ -91,7 +93,7 @@ all: products $(demos)
 
 products: $(kpemu) $(preload) $(library)
 
-tests: $(unit) $(programs)
+tests: $(unit) $(programs) $(counters)
 
 # Packages. Everything that is compiled waits for this look, which costs a few milliseconds.
 find-deps:
@@ -169,7 +171,7 @@ $(unit): $(unit_obj) $(sim_obj) $(library) $(BUILD)/objects
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $(unit_obj) $(sim_obj) $(library) -lcriterion -lrt -pthread $(LDLIBS)
 
-$(tsans): $(BUILD)/tests/tsan/%: $(BUILD)/obj/tests/tsan/%.o $(library)
+$(tsans) $(counters): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(library)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $^ -lrt -pthread $(LDLIBS)
@@ -193,6 +195,9 @@ suites torture: all kill-build tests
 bench: all $(bench_libs) $(benches)
 	$(Q)$(in_env) $(PYTHON) tests/bench/bench.py --build $(BUILD) $(BENCH_FLAGS)
 	$(Q)for t in $(wildcard tests/bench/*.sh); do $(in_env) bash $$t || exit 1; done
+
+bench-counters: $(counters)
+	$(Q)$(PYTHON) tests/bench/counters.py --build $(BUILD) $(BENCH_FLAGS)
 
 # Variants: the same rules with another build directory.
 variant = $(Q)+$(MAKE) --no-print-directory DEPS= BUILD=$(BUILD)/$(1) VARIANT='$(2)' \
