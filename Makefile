@@ -158,7 +158,8 @@ $(benches): $(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o
 $(demos) $(programs) $(benches):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(link) $(if $(filter %-static,$@),-static) -o $@ $< -lrt -pthread $(LDLIBS)
+	$(Q)$(link) $(if $(filter %-static,$@),-static) -o $@ $^ -lrt -pthread $(LDLIBS)
+$(BUILD)/tests/bench/model: $(library)
 
 $(bench_libs): pic := -fPIC
 $(bench_libs): $(BUILD)/tests/lib%.so: $(BUILD)/obj/tests/bench/%.o

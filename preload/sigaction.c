@@ -35,8 +35,7 @@ __thread int signal_put_aside __attribute__((tls_model("initial-exec")));
  * into the first instruction of the one before it; the last of them to run is the one that
  * interrupted the program.
  */
-#define ASIDE       4
-#define INFO_LENGTH 48 /* what the kernel has of a siginfo_t; the rest is 0 */
+#define ASIDE 4
 static __thread struct {
 	char info[ASIDE][INFO_LENGTH];
 	uint64_t mask; /* of the code that was interrupted */
@@ -67,7 +66,6 @@ static bool table_is_ours(void)
 
 void signals_in_child(void)
 {
-	signal_calls = NULL;
 	owner_mm = 0;
 }
 
@@ -160,23 +158,37 @@ static bool has_not_begun(const greg_t *regs)
 	return regs[REG_RIP] == (greg_t)trampoline || regs[REG_RIP] == (greg_t)trampoline_begun;
 }
 
+/* The thread is in the middle of signal_call() or on the way there, if of any call at all. */
+static void complete_interrupted(greg_t *regs)
+{
+	struct signal_call *call = signal_calls;
+	uintptr_t at = regs[REG_RIP];
+
+	if (at == (uintptr_t)signal_called)
+		call->ret = regs[REG_RAX];
+	complete_signal_calls();
+	if (at >= (uintptr_t)signal_call && at < (uintptr_t)signal_called &&
+	    call->ret != SIGNAL_CALL_OPEN)
+		regs[REG_RIP] = (greg_t)signal_call_made;
+}
+
 /*
  * Frames below, whose functions have not begun, never will if the handler jumps away: their signals
  * have left the queue now.
  */
-static void frames_arrive(siginfo_t *info, const ucontext_t *context)
+static void frames_arrive(siginfo_t *info, ucontext_t *context)
 {
 	for (;;) {
-		const greg_t *regs = context->uc_mcontext.gregs;
+		greg_t *regs = context->uc_mcontext.gregs;
 
 		frame_arrives(info);
 		if (likely(!has_not_begun(regs)))
 			break;
 		info = (siginfo_t *)regs[REG_RSI];
-		context = (const ucontext_t *)regs[REG_RDX];
+		context = (ucontext_t *)regs[REG_RDX];
 	}
-	if (signal_calls && context->uc_mcontext.gregs[REG_RIP] == (greg_t)signal_called)
-		signal_calls->ret = context->uc_mcontext.gregs[REG_RAX];
+	if (signal_calls && signals_deferred == 1)
+		complete_interrupted(context->uc_mcontext.gregs);
 }
 
 static void run_handler(int sig, siginfo_t *info, void *context)
@@ -269,6 +281,9 @@ void run_put_aside(void)
 	signal_put_aside = 0;
 	for (int i = 0; i < n; i++)
 		frame_arrives(&info[i]);
+	defer_signals();
+	complete_signal_calls();
+	allow_signals();
 	for (int i = 0; i < n; i++) {
 		uint64_t during = mask_during(before, &info[i], n - 1 - i);
 
@@ -724,7 +739,7 @@ static void before_jump(const struct __jmp_buf_tag *env)
 	if (!t)
 		return;
 	while (signal_calls && jumps_past(env, signal_calls))
-		end_signal_call();
+		end_signal_call(signal_calls);
 	if (env->__mask_was_saved && masks_matter())
 		mask_becomes(mask_of(&env->__saved_mask));
 }

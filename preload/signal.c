@@ -20,13 +20,25 @@ pid_t own_tid(void)
 
 __thread struct signal_call *signal_calls __attribute__((tls_model("initial-exec")));
 
-void end_signal_call(void)
+static void complete(struct signal_call *call)
 {
-	struct signal_call *call = signal_calls;
+	if (call->told)
+		return;
+	call->complete(call);
+	call->told = call->ret != SIGNAL_CALL_OPEN;
+}
 
+void complete_signal_calls(void)
+{
+	for (struct signal_call *call = signal_calls; call; call = call->outer)
+		complete(call);
+}
+
+void end_signal_call(struct signal_call *call)
+{
 	defer_signals();
+	complete(call);
 	signal_call_ends(call);
-	call->over(call);
 	allow_signals();
 }
 
@@ -39,12 +51,12 @@ struct send {
 	pid_t tgid, tid; /* as the caller names the target */
 	const siginfo_t *info; /* the program's; NULL: the kernel makes one */
 	long nr, a[4];
-	int how; /* enum send_result */
+	int how, mark; /* send_signal()'s answer */
 };
 
 static void sender_info(siginfo_t *info, int sig)
 {
-	memset(info, 0, sizeof(*info));
+	memset(info, 0, INFO_LENGTH);
 	info->si_signo = sig;
 	info->si_code = SI_QUEUE;
 	info->si_pid = own_tgid();
@@ -52,7 +64,7 @@ static void sender_info(siginfo_t *info, int sig)
 }
 
 /* With a mark for the receiver's side, which puts in what the program is to see. */
-static long marked_send(struct send *s, int mark)
+static void marked_send(struct send *s)
 {
 	siginfo_t info;
 
@@ -64,24 +76,30 @@ static long marked_send(struct send *s, int mark)
 	if (s->code == SI_USER || s->code == SI_TKILL)
 		info.si_code = SI_QUEUE;
 	if (!info.si_errno)
-		info.si_errno = mark;
+		info.si_errno = s->mark;
 	if (s->q == PENDING_SHARED)
-		return signal_call(__NR_rt_sigqueueinfo, s->tgid, s->sig, (long)&info, 0, &s->call);
-	return signal_call(__NR_rt_tgsigqueueinfo, s->tgid, s->tid, s->sig, (long)&info,
-			   &s->call);
+		signal_call(__NR_rt_sigqueueinfo, s->tgid, s->sig, (long)&info, 0, &s->call);
+	else
+		signal_call(__NR_rt_tgsigqueueinfo, s->tgid, s->tid, s->sig, (long)&info, &s->call);
 }
 
-static long real_send(struct send *s, int mark)
+/* Whatever it is: s->call.ret is the answer. */
+static inline void real_send(struct send *s)
 {
-	if (mark)
-		return marked_send(s, mark);
-	return signal_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3], &s->call);
+	if (unlikely(s->how < 0 || s->how == SEND_MERGED))
+		s->call.ret = s->how < 0 ? s->how : 0;
+	else if (s->mark)
+		marked_send(s);
+	else
+		signal_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3], &s->call);
 }
 
-static void send_over(struct signal_call *call)
+static void complete_send(struct signal_call *call)
 {
 	struct send *s = (struct send *)call;
 
+	if (call->ret == SIGNAL_CALL_OPEN)
+		real_send(s);
 	sent_signal(s->t, s->q, s->sig, s->how, call->ret < 0);
 }
 
@@ -106,26 +124,28 @@ static long send(struct send *s)
 {
 	long ret = s->t ? check_kill_permission(s->t, s->sig) : 0;
 	struct refusal why;
-	int mark;
 
-	if (ret || !s->t || !s->sig)
-		return ret ? ret : real_send(s, 0);
-	defer_signals();
-	s->how = send_signal(s->t, s->q, s->sig, s->code, &mark, &why);
-	signal_call_begins(&s->call, send_over);
-	allow_signals();
-	if (s->how < 0)
-		refusal_log(&why, call_name(s));
-	ret = s->how < 0 ? s->how : s->how == SEND_MERGED ? 0 : real_send(s, mark);
-	if (unlikely(ret < 0 && s->how >= 0)) {
-		if (ret == -EAGAIN)
-			host_collision();
-		end_signal_call();
+	if (ret)
 		return ret;
+	if (!s->t || !s->sig)
+		return sys_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3]);
+	defer_signals();
+	s->how = send_signal(s->t, s->q, s->sig, s->code, &s->mark, &why);
+	signal_call_begins(&s->call, complete_send);
+	allow_signals();
+	if (unlikely(s->how < 0))
+		refusal_log(&why, call_name(s));
+	real_send(s);
+	if (likely(s->call.ret >= 0)) {
+		if (!s->call.told)
+			sent_signal(s->t, s->q, s->sig, s->how, false);
+		signal_call_ends(&s->call);
+		return s->call.ret;
 	}
-	sent_signal(s->t, s->q, s->sig, s->how, false);
-	signal_call_ends(&s->call);
-	return ret;
+	end_signal_call(&s->call);
+	if (s->call.ret == -EAGAIN && s->how >= 0)
+		host_collision();
+	return s->call.ret;
 }
 
 /* --- to a process --- */

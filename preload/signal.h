@@ -30,28 +30,32 @@ static inline void allow_signals(void)
 		run_put_aside();
 }
 
+#define INFO_LENGTH 48 /* what the kernel has of a siginfo_t; the rest is 0, and it does not look */
+
 /* signal_arrives - signal_received() for the calling thread, with signals deferred. */
 bool signal_arrives(siginfo_t *info);
 
 /*
- * A system call that puts a signal into a queue or takes one out. A handler that comes when the
- * kernel has done it, and the model has not heard of it yet, may jump away: @over tells the model
- * all the same, from what is in @ret. They lie on the stack of the thread that is in the middle of
- * them, the innermost first.
+ * A system call that puts a signal into a queue or takes one out, and what the model is to hear of it.
+ * A handler that interrupts it may jump away, or wait for somebody who waits for us. So it is
+ * completed before the handler runs: @complete makes it, if it is a send, and tells the model what
+ * is in @ret. They lie on the stack of the thread that is in the middle of them, the innermost first.
  */
 #define SIGNAL_CALL_OPEN LONG_MIN
 struct signal_call {
 	long ret; /* what the kernel has answered; SIGNAL_CALL_OPEN: nothing yet */
-	void (*over)(struct signal_call *call);
+	bool told; /* the model knows */
+	void (*complete)(struct signal_call *call); /* signals are deferred */
 	struct signal_call *outer;
 };
 extern __thread struct signal_call *signal_calls __attribute__((tls_model("initial-exec")));
 
 static inline void signal_call_begins(struct signal_call *call,
-				      void (*over)(struct signal_call *))
+				      void (*complete)(struct signal_call *))
 {
 	call->ret = SIGNAL_CALL_OPEN;
-	call->over = over;
+	call->told = false;
+	call->complete = complete;
 	call->outer = signal_calls;
 	WRITE_ONCE(signal_calls, call);
 }
@@ -61,17 +65,21 @@ static inline void signal_call_ends(struct signal_call *call)
 	WRITE_ONCE(signal_calls, call->outer);
 }
 
-/* signal_call - the system call itself; in trampoline.S. What it answers is in @call->ret as well. */
-long signal_call(long nr, long a0, long a1, long a2, long a3, struct signal_call *call);
-extern const char signal_called[];
-
-/* end_signal_call - the innermost one, made or not; @over runs with signals deferred. */
-void end_signal_call(void);
-
 /*
- * signals_in_child - after a fork: the calls that the parent was in the middle of, if a handler
- * forked, are none of the child's; the copy of the table of handlers is.
+ * signal_call - the system call itself, unless @call has an answer; in trampoline.S. A handler that
+ * finds its thread at signal_called comes after the call, and between signal_call and there before
+ * it; signal_call_made is where it goes on when the handler has made it.
  */
+long signal_call(long nr, long a0, long a1, long a2, long a3, struct signal_call *call);
+extern const char signal_called[], signal_call_made[];
+
+/* complete_signal_calls - all that are not; signals are deferred. */
+void complete_signal_calls(void);
+
+/* end_signal_call - the innermost one is completed and left. */
+void end_signal_call(struct signal_call *call);
+
+/* signals_in_child - after a fork: the copy of the table of handlers is the child's. */
 void signals_in_child(void);
 
 /* last_mask - the calling thread, of a process where masks matter, ends with everything blocked. */

@@ -13,14 +13,14 @@
 static void cancelled(void *call)
 {
 	signal_calls = call;
-	end_signal_call();
+	end_signal_call(call);
 }
 
 /*
  * The raw call, so that a handler can tell whether it has been made. @cancellable: it is a
  * cancellation point, as libc's; a thread that is alone cannot be cancelled.
  */
-static void taking_call(long nr, long a0, long a1, long a2, long a3, struct signal_call *call,
+static inline void taking_call(long nr, long a0, long a1, long a2, long a3, struct signal_call *call,
 			bool cancellable)
 {
 	int type;
@@ -43,24 +43,23 @@ struct wait {
 	bool real;
 };
 
-static void wait_over(struct signal_call *call)
+static void complete_wait(struct signal_call *call)
 {
 	struct wait *w = (struct wait *)call;
 
 	w->real = call->ret <= 0 || signal_arrives(w->info);
 }
 
-static long next_signal(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
+static inline long next_signal(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
 			size_t size, bool cancellable)
 {
 	struct wait w = { .info = info };
 
 	do {
-		memset(info, 0, sizeof(*info));
-		signal_call_begins(&w.call, wait_over);
+		signal_call_begins(&w.call, complete_wait);
 		taking_call(__NR_rt_sigtimedwait, (long)set, (long)info, (long)timeout, size,
 			    &w.call, cancellable);
-		end_signal_call();
+		end_signal_call(&w.call);
 	} while (!w.real);
 	return w.call.ret;
 }
@@ -181,10 +180,11 @@ struct reading {
 	struct signal_call call;
 	int fd;
 	void *buf;
+	bool again; /* there was nothing for the program in it */
 };
 
-/* Of signals, those that the program must see are left. */
-static void reading_over(struct signal_call *call)
+/* Of signals, those that the program must see are left. If it has been made. */
+static void complete_reading(struct signal_call *call)
 {
 	struct reading *r = (struct reading *)call;
 	struct signalfd_siginfo *in = r->buf, *out = in, *end;
@@ -195,20 +195,20 @@ static void reading_over(struct signal_call *call)
 		if (read_arrives(in))
 			*out++ = *in;
 	call->ret = (char *)out - (char *)r->buf;
+	r->again = !call->ret;
 }
 
-/* What read(2) answers. Where it read only what the program must not see, it reads again. */
+/* What read(2) answers. */
 static long read_signals(int fd, void *buf, size_t n, bool cancellable)
 {
 	struct reading r = { .fd = fd, .buf = buf };
-	bool nothing;
 
 	do {
-		signal_call_begins(&r.call, reading_over);
+		r.again = false;
+		signal_call_begins(&r.call, complete_reading);
 		taking_call(__NR_read, fd, (long)buf, n, 0, &r.call, cancellable);
-		nothing = !r.call.ret;
-		end_signal_call();
-	} while (!r.call.ret && !nothing);
+		end_signal_call(&r.call);
+	} while (r.again);
 	return r.call.ret;
 }
 

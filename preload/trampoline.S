@@ -4,7 +4,7 @@
  * deferred from the second instruction on, so that a frame is either known to the model or stands
  * at one of two addresses.
  */
-	.text
+	.section .text.signal_call, "ax", @progbits
 	.globl	trampoline
 	.hidden	trampoline
 	.globl	trampoline_begun
@@ -22,16 +22,22 @@ trampoline_begun:
 
 /*
  * long signal_call(nr, a0, a1, a2, a3, struct signal_call *call): a system call that sends or takes a
- * signal. A handler that interrupts us at signal_called comes after it; its answer is in %rax then.
+ * signal, unless call->ret is an answer already. At signal_called the answer is in %rax alone.
  */
 	.globl	signal_call
 	.hidden	signal_call
 	.globl	signal_called
 	.hidden	signal_called
+	.globl	signal_call_made
+	.hidden	signal_call_made
 	.type	signal_call, @function
 	.p2align 4
 signal_call:
 	.cfi_startproc
+	mov	$1, %eax
+	ror	$1, %rax /* SIGNAL_CALL_OPEN */
+	cmp	%rax, (%r9)
+	jne	signal_call_made
 	mov	%rdi, %rax
 	mov	%rsi, %rdi
 	mov	%rdx, %rsi
@@ -40,6 +46,8 @@ signal_call:
 	syscall
 signal_called:
 	mov	%rax, (%r9)
+signal_call_made:
+	mov	(%r9), %rax
 	ret
 	.cfi_endproc
 	.size	signal_call, . - signal_call

@@ -12,15 +12,17 @@
 
 #include "emu/lib/rawsys.h"
 
-#define SIGPENDING   UCOUNT_RLIMIT_SIGPENDING
-#define GATE_NS      200000000ull /* how long anybody waits for senders before going on without them */
-#define WORD_COUNT   0xffffffull
-#define WORD_LOST    (1ull << 40)
-#define WORD_FOUND   (1ull << 41)
-#define WORD_OLDER   (1ull << 42)
-#define WORD_FLAGS   (WORD_LOST | WORD_FOUND | WORD_OLDER)
-#define WORD_EPOCH   (0x1full << 43)
-#define WORD_CHANGES 48
+#define SIGPENDING UCOUNT_RLIMIT_SIGPENDING
+/* How long anybody waits for a sender that may be stopped, and for one that runs. */
+#define PATIENCE_NS      200000000ull
+#define LONG_PATIENCE_NS 10000000000ull
+#define WORD_COUNT       0xffffffull
+#define WORD_LOST        (1ull << 40)
+#define WORD_FOUND       (1ull << 41)
+#define WORD_OLDER       (1ull << 42)
+#define WORD_FLAGS       (WORD_LOST | WORD_FOUND | WORD_OLDER)
+#define WORD_EPOCH       (0x1full << 43)
+#define WORD_CHANGES     48
 
 static uint32_t word_count(uint64_t w)
 {
@@ -81,6 +83,8 @@ static bool is_marked(const siginfo_t *info)
 	return (unsigned int)info->si_errno >> 16 == MARK_MAGIC;
 }
 
+static int read_sets(const struct task_struct *t, struct kernel_sets *sets);
+
 static uint64_t older_key(enum sig_queue q, int sig)
 {
 	return (uint64_t)q << 47 | (uint64_t)sig << 40;
@@ -88,12 +92,12 @@ static uint64_t older_key(enum sig_queue q, int sig)
 
 #define OLDER_KEY (0xffull << 40)
 
-static struct sigpending_slot *pending_of(const struct task_struct *t)
+static inline struct sigpending_slot *pending_of(const struct task_struct *t)
 {
 	return table_slot(TABLE_SIGPENDING, table_index(TABLE_TASK, t));
 }
 
-static uint64_t *pending_word(const struct task_struct *t, enum sig_queue q, int sig)
+static inline uint64_t *pending_word(const struct task_struct *t, enum sig_queue q, int sig)
 {
 	return &pending_of(t)->pending[q][sig - 1];
 }
@@ -106,55 +110,71 @@ static void mark_used(struct task_struct *t, enum sig_queue q, int sig)
 
 /* --- senders, and who must not be disturbed by them --- */
 
-/*
- * A handler may send while the send that it has interrupted is not over yet: the second place is
- * its own. What is deeper than that is not announced.
- */
 static void announce(uint32_t group)
 {
-	WRITE_ONCE(current->sending[READ_ONCE(current->sending[0]) != 0], group);
+	WRITE_ONCE(current->sending, group);
 }
 
 static void unannounce(void)
 {
-	WRITE_ONCE(current->sending[READ_ONCE(current->sending[1]) != 0], 0);
+	WRITE_ONCE(current->sending, 0);
 }
 
-static bool is_sending_to(const struct task_struct *t, uint32_t group)
+static bool is_running(const struct task_struct *t)
 {
-	return READ_ONCE(t->sending[0]) == group || READ_ONCE(t->sending[1]) == group;
+	struct kernel_sets sets;
+
+	return !read_sets(t, &sets) && sets.running;
 }
 
-static bool somebody_sends_to(uint32_t group)
+/* Waiting for @t, since the time @since, makes no sense any more: it is stopped, or stuck. */
+static bool in_vain(const struct task_struct *t, uint64_t since)
+{
+	uint64_t waited = boottime_ns() - since;
+
+	return waited > PATIENCE_NS && (waited > LONG_PATIENCE_NS || !is_running(t));
+}
+
+/* @since: leave out those who are waited for in vain; 0: nobody. */
+static bool somebody_sends_to(uint32_t group, uint64_t since)
 {
 	struct task_struct *t;
 
 	for_each_task(i, t)
-		if (t != current && is_sending_to(t, group) &&
-		    slot_state(READ_ONCE(t->slot)) == SLOT_LIVE && !task_dead(t))
+		if (t != current && READ_ONCE(t->sending) == group &&
+		    slot_state(READ_ONCE(t->slot)) == SLOT_LIVE && !task_dead(t) &&
+		    (!since || !in_vain(t, since)))
 			return true;
 	return false;
 }
 
+static bool holds_in_vain(uint32_t holder, uint64_t since)
+{
+	struct task_struct *t = task_get(holder);
+
+	return !t || !task_owner_alive(holder) || in_vain(t, since);
+}
+
 /*
  * From here on nobody sends a signal to the process. A sender announces itself and then looks at
- * the gate, so one of the two sees the other. Whoever is stopped is not waited for for ever.
+ * the gate, so one of the two sees the other.
  */
 static void gate_close(struct task_struct *leader)
 {
 	uint32_t me = task_ref(current), group = task_ref(leader), holder = 0;
-	uint64_t end = boottime_ns() + GATE_NS;
+	uint64_t since = boottime_ns();
 
 	while (!try_cmpxchg(&leader->sig_gate, &holder, me)) {
-		if (boottime_ns() > end || !task_owner_alive(holder)) {
+		if (holds_in_vain(holder, since)) {
 			cmpxchg(&leader->sig_gate, holder, 0);
-			end = boottime_ns() + GATE_NS;
+			since = boottime_ns();
 		}
 		sys_call(__NR_sched_yield);
 		holder = 0;
 	}
 	smp_mb();
-	while (somebody_sends_to(group) && boottime_ns() < end)
+	since = boottime_ns();
+	while (somebody_sends_to(group, since))
 		sys_call(__NR_sched_yield);
 }
 
@@ -163,30 +183,21 @@ static void gate_open(struct task_struct *leader)
 	smp_store_release(&leader->sig_gate, 0);
 }
 
-static void wait_for_gate(struct task_struct *leader)
+/* After a full barrier. */
+static bool gate_is_closed(struct task_struct *leader)
+{
+	uint32_t holder = smp_load_acquire(&leader->sig_gate);
+
+	return holder && holder != task_ref(current);
+}
+
+__attribute__((cold)) static void wait_for_gate(struct task_struct *leader)
 {
 	uint32_t holder = READ_ONCE(leader->sig_gate);
 
 	if (holder && !task_owner_alive(holder))
 		cmpxchg(&leader->sig_gate, holder, 0);
 	sys_call(__NR_sched_yield);
-}
-
-/* Announced, inside an update of @uc, and nobody minds. */
-static void send_begin(struct task_struct *leader, struct ucounts *uc)
-{
-	uint32_t gate;
-
-	for (;;) {
-		announce(task_ref(leader));
-		ucounts_begin(current, uc, SIGPENDING); /* a full barrier */
-		gate = READ_ONCE(leader->sig_gate);
-		if (likely(!gate || gate == task_ref(current)))
-			return;
-		ucounts_end(current);
-		unannounce();
-		wait_for_gate(leader);
-	}
 }
 
 /* --- entries --- */
@@ -212,7 +223,7 @@ static bool set_aside(struct task_struct *t, enum sig_queue q, int sig, uint64_t
 }
 
 /* The record to charge, after entries of another one have been set aside. */
-static uint32_t one_record(struct task_struct *t, enum sig_queue q, int sig)
+__attribute__((cold)) static uint32_t one_record(struct task_struct *t, enum sig_queue q, int sig)
 {
 	for (;;) {
 		uint64_t w = READ_ONCE(*pending_word(t, q, sig));
@@ -229,17 +240,24 @@ static uint32_t one_record(struct task_struct *t, enum sig_queue q, int sig)
 	}
 }
 
-/* One entry less, in an update of @record; false if the word no longer is as it was. */
+/* One entry less; false: the word no longer is as it was, or it is not the time. */
 static bool take_one(struct task_struct *t, enum sig_queue q, int sig, uint64_t w, uint64_t flags)
 {
-	struct ucounts *uc = ucounts_of(word_record(w));
+	uint32_t record = word_record(w);
+	struct ucounts *uc = ucounts_of(record);
 	bool done;
 
 	if (!uc)
 		return false;
-	ucounts_begin(current, uc, SIGPENDING);
+	ucounts_enter(current, record, SIGPENDING);
 	done = cmpxchg(pending_word(t, q, sig), w,
-		       word_next(w, word_count(w) - 1, word_record(w), flags)) == w;
+		       word_next(w, word_count(w) - 1, record, flags)) == w;
+	if (done && unlikely(!ucounts_admitted(uc, SIGPENDING))) {
+		signal_adopt_entry(t, q, sig, record);
+		fetch_or(pending_word(t, q, sig), w & (WORD_LOST | WORD_FOUND));
+		ucounts_retreat(current, uc, SIGPENDING);
+		return false;
+	}
 	if (done)
 		dec_rlimit_ucounts(uc, SIGPENDING, 1);
 	ucounts_end(current);
@@ -389,7 +407,7 @@ void signal_adopt_entry(struct task_struct *t, enum sig_queue q, int sig, uint32
  * An ignored signal stays in its queue only while every thread that could take it blocks it; else
  * whoever does not drops it at once.
  */
-static bool stays(struct task_struct *t, enum sig_queue q, int sig)
+__attribute__((cold)) static bool stays(struct task_struct *t, enum sig_queue q, int sig)
 {
 	uint32_t group = task_ref(t);
 	struct task_struct *other;
@@ -403,7 +421,8 @@ static bool stays(struct task_struct *t, enum sig_queue q, int sig)
 	return true;
 }
 
-static void fill_refusal(struct refusal *why, const struct ucounts *uc, long leaf, uint64_t limit)
+__attribute__((cold)) static void fill_refusal(struct refusal *why, const struct ucounts *uc,
+					       long leaf, uint64_t limit)
 {
 	*why = (struct refusal){
 		.err = EAGAIN,
@@ -423,40 +442,99 @@ static void note_peak(struct ucounts *uc, long leaf)
 		ucounts_note_peak(uc, SIGPENDING);
 }
 
+static bool is_ignored(struct task_struct *leader, int sig)
+{
+	return unlikely(READ_ONCE(leader->sig_ignored) & RT_SIGNALS & sig_bit(sig));
+}
+
+/* The entry was made, but its record is being recomputed: the counter knows nothing of it. */
+__attribute__((cold)) static void retreat(struct task_struct *t, enum sig_queue q, int sig,
+					  struct ucounts *uc)
+{
+	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word);
+
+	while (word_count(w))
+		if (try_cmpxchg(word, &w,
+				word_next(w, word_count(w) - 1, word_record(w), w & WORD_FLAGS))) {
+			ucounts_retreat(current, uc, SIGPENDING);
+			return;
+		}
+	/* Somebody has given it back, with a charge that it never had. */
+	ucounts_retreat(current, uc, SIGPENDING);
+	ucounts_begin(current, uc, SIGPENDING);
+	inc_rlimit_ucounts(uc, SIGPENDING, 1);
+	ucounts_end(current);
+}
+
 /*
  * Charge one entry, judged by the sum that the own addition made: racing senders fill a limit
- * exactly. Announced. SEND_QUEUED, SEND_COALESCED or -EAGAIN with *@why filled.
+ * exactly. @ignored: what the caller has decided by. Announced. SEND_QUEUED, SEND_COALESCED, -EAGAIN
+ * with *@why filled; -ERANGE: entries of another record wait; -EBUSY: not the time.
  */
-static int charge(struct task_struct *t, enum sig_queue q, int sig, uint32_t record, bool override,
-		  unsigned int *epoch, struct refusal *why)
+static int charge(struct task_struct *t, struct task_struct *leader, enum sig_queue q, int sig,
+		  uint32_t record, bool override, bool ignored, unsigned int *epoch,
+		  struct refusal *why)
 {
-	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word), slot = READ_ONCE(t->slot);
 	struct ucounts *uc = ucounts_of(record);
+	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word), slot = READ_ONCE(t->slot);
 	uint64_t limit = rlimit(t, SIGPENDING);
+	int ret = -EAGAIN;
 	long leaf;
 
+	if (unlikely(!uc))
+		return SEND_COALESCED; /* it is on its way out */
+	ucounts_enter(current, record, SIGPENDING);
 	do {
 		if (sig < KPEMU_RTMIN && (word_count(w) || w & WORD_LOST))
-			return SEND_COALESCED;
-		if (word_count(w) && word_record(w) != record)
-			return -ERANGE;
+			ret = SEND_COALESCED;
+		else if (word_count(w) && word_record(w) != record)
+			ret = -ERANGE;
+		if (ret != -EAGAIN) {
+			ucounts_end(current);
+			return ret;
+		}
 	} while (!try_cmpxchg(word, &w, word_next(w, word_count(w) + 1, record, w & WORD_FLAGS)));
+	/* Fully ordered: who minds has seen that we are here, or we see that somebody minds. */
+	if (unlikely(!ucounts_admitted(uc, SIGPENDING))) {
+		retreat(t, q, sig, uc);
+		return -EBUSY;
+	}
 	*epoch = word_epoch(w);
 	leaf = inc_rlimit_ucounts(uc, SIGPENDING, 1);
-	/* The slot is another task's by now, or nobody's. */
-	if (unlikely(READ_ONCE(t->slot) != slot)) {
-		ucounts_end(current);
-		uncharge(t, q, sig);
-		return SEND_COALESCED;
-	}
-	if (override || (leaf != LONG_MAX && (uint64_t)leaf <= limit)) {
+	if (unlikely(gate_is_closed(leader) || is_ignored(leader, sig) != ignored))
+		ret = -EBUSY;
+	else if (unlikely(READ_ONCE(t->slot) != slot))
+		ret = SEND_COALESCED; /* the slot is another task's by now, or nobody's */
+	else if (override || (leaf != LONG_MAX && (uint64_t)leaf <= limit))
+		ret = SEND_QUEUED;
+	else
+		fill_refusal(why, uc, atomic64_read(&uc->rlimit[SIGPENDING]), limit);
+	if (likely(ret == SEND_QUEUED))
 		note_peak(uc, leaf);
-		return SEND_QUEUED;
-	}
-	fill_refusal(why, uc, atomic64_read(&uc->rlimit[SIGPENDING]), limit);
 	ucounts_end(current);
-	uncharge(t, q, sig);
-	return -EAGAIN;
+	if (unlikely(ret != SEND_QUEUED))
+		uncharge(t, q, sig);
+	return ret;
+}
+
+/* Announced if the result is none of an error; as charge(). */
+static int announced_send(struct task_struct *t, struct task_struct *leader, enum sig_queue q,
+			  int sig, uint32_t record, bool override, unsigned int *epoch,
+			  struct refusal *why)
+{
+	bool ignored = is_ignored(leader, sig);
+	int ret;
+
+	announce(task_ref(leader));
+	if (unlikely(ignored)) {
+		smp_mb();
+		if (!gate_is_closed(leader) && !stays(t, q, sig))
+			return SEND_IGNORED;
+	}
+	ret = charge(t, leader, q, sig, record, override, ignored, epoch, why);
+	if (unlikely(ret < 0))
+		unannounce();
+	return ret;
 }
 
 static int try_send(struct task_struct *t, struct task_struct *leader, enum sig_queue q, int sig,
@@ -466,23 +544,13 @@ static int try_send(struct task_struct *t, struct task_struct *leader, enum sig_
 	int ret;
 
 	for (;;) {
-		if (unlikely(!ucounts_of(record))) {
-			announce(task_ref(leader));
-			return SEND_COALESCED; /* it is on its way out */
-		}
-		send_begin(leader, ucounts_of(record));
-		if (unlikely(READ_ONCE(leader->sig_ignored) & RT_SIGNALS & sig_bit(sig)) &&
-		    !stays(t, q, sig))
-			ret = SEND_IGNORED;
+		ret = announced_send(t, leader, q, sig, record, override, epoch, why);
+		if (ret == -ERANGE)
+			record = one_record(t, q, sig);
+		else if (ret == -EBUSY)
+			wait_for_gate(leader);
 		else
-			ret = charge(t, q, sig, record, override, epoch, why);
-		ucounts_end(current);
-		if (likely(ret >= 0))
 			return ret;
-		unannounce();
-		if (ret != -ERANGE)
-			return ret;
-		record = one_record(t, q, sig);
 	}
 }
 
@@ -513,37 +581,47 @@ static int mark_for(enum sig_queue q, int sig, int code, int result, unsigned in
 
 static void reconcile_holders(struct ucounts *uc);
 
+/* Over the limit: once more, without what has left unseen; else the fact alone. */
+__attribute__((cold)) static int send_refused(struct task_struct *t, struct task_struct *leader,
+					      enum sig_queue q, int sig, int code,
+					      unsigned int *epoch, struct refusal *why)
+{
+	struct ucounts *uc = ucounts_of(READ_ONCE(t->ucounts));
+	int ret;
+
+	if (uc)
+		reconcile_holders(uc);
+	ret = try_send(t, leader, q, sig, false, epoch, why);
+	if (ret >= 0)
+		return ret;
+	announce(task_ref(leader)); /* until sent_signal(), as in all other cases */
+	if (sig < KPEMU_RTMIN || code == SI_USER)
+		return lose(t, q, sig);
+	if (uc)
+		atomic64_inc(&uc->refused[SIGPENDING]);
+	return ret;
+}
+
 int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, int *mark,
 		struct refusal *why)
 {
 	struct task_struct *leader = q == PENDING_SHARED ? t : task_leader(t);
 	bool override = sig < KPEMU_RTMIN && code >= 0;
-	struct ucounts *uc = ucounts_of(READ_ONCE(t->ucounts));
 	unsigned int epoch = 0;
 	int ret;
 
 	why->err = 0;
 	*mark = 0;
 	/* The dead take any signal, and keep none. */
-	if (sig == SIGKILL || READ_ONCE(leader->flags) & PF_DEAD || !uc) {
+	if (sig == SIGKILL || READ_ONCE(leader->flags) & PF_DEAD) {
 		announce(task_ref(leader));
 		return SEND_COALESCED;
 	}
 	mark_used(t, q, sig);
 	ret = try_send(t, leader, q, sig, override, &epoch, why);
-	if (likely(ret >= 0)) {
-		*mark = mark_for(q, sig, code, ret, epoch);
-		return ret;
-	}
-	reconcile_holders(uc);
-	ret = try_send(t, leader, q, sig, override, &epoch, why);
-	if (ret < 0)
-		announce(task_ref(leader)); /* until sent_signal(), as in all other cases */
-	if (ret < 0 && (sig < KPEMU_RTMIN || code == SI_USER))
-		ret = lose(t, q, sig);
-	if (ret < 0)
-		atomic64_inc(&uc->refused[SIGPENDING]);
-	else
+	if (unlikely(ret < 0))
+		ret = send_refused(t, leader, q, sig, code, &epoch, why);
+	if (ret >= 0)
 		*mark = mark_for(q, sig, code, ret, epoch);
 	return ret;
 }
@@ -710,8 +788,10 @@ static void take_line(struct kernel_sets *sets, const char *line)
 		{ "SigIgn:\t", offsetof(struct kernel_sets, ignored) },
 	};
 
-	if (!strncmp(line, "State:\t", 7))
+	if (!strncmp(line, "State:\t", 7)) {
 		sets->dead = line[7] == 'Z' || line[7] == 'X';
+		sets->running = line[7] == 'R' || line[7] == 'D';
+	}
 	for (size_t i = 0; i < sizeof(set) / sizeof(*set); i++) {
 		size_t n = strlen(set[i].name);
 
@@ -779,7 +859,7 @@ static void found_waiting(struct task_struct *t, enum sig_queue q, int sig, uint
 }
 
 /* The signals that programs can send and see: not the two that libc keeps for itself. */
-#define COUNTED_SIGNALS  (~(sig_bit(SIGKILL) | INTERNAL_SIGNALS))
+#define COUNTED_SIGNALS (~(sig_bit(SIGKILL) | INTERNAL_SIGNALS))
 
 static void agree(struct task_struct *t, struct task_struct *leader, enum sig_queue q,
 		  const uint64_t *seen, uint64_t pending)
@@ -821,7 +901,7 @@ void signal_reconcile(struct task_struct *t)
 		for (int i = 0; i < KPEMU_NSIG; i++)
 			seen.pending[q][i] = READ_ONCE(s->pending[q][i]);
 	smp_mb();
-	if (somebody_sends_to(task_ref(leader)))
+	if (somebody_sends_to(task_ref(leader), 0))
 		return;
 	err = read_sets(t, &sets);
 	if (err) {
@@ -886,7 +966,7 @@ static void learn_mask(struct task_struct *t)
 {
 	struct kernel_sets sets;
 
-	for (uint64_t end = boottime_ns() + GATE_NS; boottime_ns() < end && !read_sets(t, &sets);) {
+	for (uint64_t since = boottime_ns(); !read_sets(t, &sets) && !in_vain(t, since);) {
 		WRITE_ONCE(t->sig_blocked, sets.blocked);
 		if (t == current || (sets.blocked & INTERNAL_SIGNALS) != INTERNAL_SIGNALS)
 			return;

@@ -10,7 +10,7 @@
 
 #include "emu/lib/rawsys.h"
 
-#define RECOVERY_YIELDS 2000 /* how long a recovery waits for a living updater before it gives up */
+#define RECOVERY_YIELDS 2000 /* how long a recovery waits for living updaters before it gives up */
 
 static uint32_t hash(uint32_t ns, uint32_t uid)
 {
@@ -71,9 +71,14 @@ static struct ucounts *ucounts_parent(const struct ucounts *uc)
 
 #define for_each_level(iter, uc) for ((iter) = (uc); (iter); (iter) = ucounts_parent(iter))
 
+static uint64_t record_word(uint32_t index, enum rlimit_type type)
+{
+	return 1ull << 63 | (uint64_t)type << 32 | index;
+}
+
 static uint64_t update_word(const struct ucounts *uc, enum rlimit_type type)
 {
-	return 1ull << 63 | (uint64_t)type << 32 | ucounts_index(uc);
+	return record_word(ucounts_index(uc), type);
 }
 
 static bool gates_open(struct ucounts *uc, enum rlimit_type type)
@@ -106,6 +111,23 @@ void ucounts_begin(struct task_struct *t, struct ucounts *uc, enum rlimit_type t
 		ucounts_end(t);
 		wait_for_gates(uc, type);
 	}
+}
+
+void ucounts_enter(struct task_struct *t, uint32_t record, enum rlimit_type type)
+{
+	WRITE_ONCE(t->updating, record_word(record - 1, type));
+}
+
+bool ucounts_admitted(struct ucounts *uc, enum rlimit_type type)
+{
+	return gates_open(uc, type);
+}
+
+void ucounts_retreat(struct task_struct *t, struct ucounts *uc, enum rlimit_type type)
+{
+	atomic64_inc(&world->retreats);
+	ucounts_end(t);
+	wait_for_gates(uc, type);
 }
 
 void ucounts_begin_move(struct task_struct *t, struct ucounts *from, struct ucounts *to,
@@ -244,23 +266,42 @@ static bool living_updater(uint64_t word)
 	return false;
 }
 
-/* Close the gate of a counter and wait until nobody alive is inside. 0 or -EAGAIN (gate open). */
+/* Close the gate of a counter. 0 or -EAGAIN. */
 static int gate_close(struct ucounts *uc, enum rlimit_type type)
 {
 	uint64_t old = READ_ONCE(uc->gate[type]), me = task_ref(current);
 
 	if (old && old != me && task_owner_alive(old))
 		return -EAGAIN;
-	if (cmpxchg(&uc->gate[type], old, me) != old)
-		return -EAGAIN;
-	smp_mb();
-	for (int n = 0; living_updater(update_word(uc, type)); n++) {
-		if (n == RECOVERY_YIELDS) {
-			smp_store_release(&uc->gate[type], 0);
-			return -EAGAIN;
+	return cmpxchg(&uc->gate[type], old, me) == old ? 0 : -EAGAIN;
+}
+
+static void gate_open(struct ucounts *uc, enum rlimit_type type)
+{
+	smp_store_release(&uc->gate[type], 0);
+}
+
+/*
+ * Behind a closed gate: what the objects say while nobody alive is inside an update. Whoever comes
+ * now may still change an object before it sees the gate, and change it back: then once more.
+ * 0 or -EAGAIN.
+ */
+static int derive_undisturbed(struct ucounts *uc, enum rlimit_type type, long *objects)
+{
+	uint64_t word = update_word(uc, type);
+	int64_t retreats;
+	int yields = 0;
+
+	do {
+		for (smp_mb(); living_updater(word); yields++) {
+			if (yields == RECOVERY_YIELDS)
+				return -EAGAIN;
+			sys_call(__NR_sched_yield);
 		}
-		sys_call(__NR_sched_yield);
-	}
+		retreats = atomic64_read(&world->retreats);
+		*objects = ucounts_derive(uc, type);
+		smp_mb();
+	} while (living_updater(word) || atomic64_read(&world->retreats) != retreats);
 	return 0;
 }
 
@@ -268,23 +309,31 @@ int ucounts_recover(uint64_t word)
 {
 	enum rlimit_type type = word >> 32 & 0xff;
 	struct ucounts *uc = table_slot(TABLE_UCOUNTS, (uint32_t)word);
+	long objects;
+	int err;
 
 	if (!uc || type >= UCOUNT_RLIMIT_COUNTS)
 		return 0;
-	if (gate_close(uc, type))
-		return -EAGAIN;
-	atomic64_set(&uc->rlimit[type], ucounts_derive(uc, type));
-	atomic64_inc(&world->counts.recoveries);
-	smp_store_release(&uc->gate[type], 0);
-	return 0;
+	err = gate_close(uc, type);
+	if (err)
+		return err;
+	err = derive_undisturbed(uc, type, &objects);
+	if (!err) {
+		atomic64_set(&uc->rlimit[type], objects);
+		atomic64_inc(&world->counts.recoveries);
+	}
+	gate_open(uc, type);
+	return err;
 }
 
 int ucounts_check(struct ucounts *uc, enum rlimit_type type, long *counter, long *objects)
 {
-	if (gate_close(uc, type))
-		return -EAGAIN;
+	int err = gate_close(uc, type);
+
+	if (err)
+		return err;
+	err = derive_undisturbed(uc, type, objects);
 	*counter = atomic64_read(&uc->rlimit[type]);
-	*objects = ucounts_derive(uc, type);
-	smp_store_release(&uc->gate[type], 0);
-	return 0;
+	gate_open(uc, type);
+	return err;
 }

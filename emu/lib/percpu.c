@@ -12,7 +12,7 @@
 #include "emu/lib/rawsys.h"
 
 /* Attempts at a change before a thread goes without a slot: a debugger may step through each. */
-#define TRIES 100
+#define TRIES 20
 /* Adds for which an answer of getcpu(2) is good. Any slot is right; its own is the quick one. */
 #define ASK_EVERY 64
 

@@ -70,7 +70,9 @@ static void move_end(struct percpu_counter *c, int64_t v)
 
 void percpu_counter_add_slow(struct percpu_counter *c, int64_t amount, int32_t batch)
 {
-	if (percpu_add_within32_slow(&c->counters, amount, (int64_t)batch - 1))
+	/* in rseq mode the header has tried that, and the CPU is full most of the time */
+	if (!c->counters.rseq_cpus &&
+	    percpu_add_within32_slow(&c->counters, amount, (int64_t)batch - 1))
 		return;
 	move_begin(c);
 	move_end(c, percpu_add_batch32_slow(&c->counters, amount, batch));

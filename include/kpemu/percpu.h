@@ -3,6 +3,7 @@
 #ifndef KPEMU_PERCPU_H
 #define KPEMU_PERCPU_H
 
+#include <assert.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,6 +58,7 @@ struct percpu_area {
 	uint64_t pad[4];
 	uint64_t online[PERCPU_MAX_CPUS / 64];
 };
+static_assert(sizeof(struct percpu_area) == 192, "ABI");
 
 /*
  * A slot of each CPU. It must stay where it was set, and where several processes use it, it must
@@ -68,6 +70,7 @@ struct percpu_ptr {
 	uint32_t stride; /* of the area */
 	uint32_t rseq_cpus; /* of the area */
 };
+static_assert(sizeof(struct percpu_ptr) == 24, "ABI");
 
 enum percpu_mode {
 	PERCPU_AUTO, /* rseq where it is to be had and the emulated CPUs are the machine's */

@@ -3,6 +3,8 @@
 #ifndef KPEMU_PERCPU_COUNTER_H
 #define KPEMU_PERCPU_COUNTER_H
 
+#include <assert.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,6 +37,7 @@ struct percpu_counter {
 	uint64_t moves; /* begun in the upper, ended in the lower half; ended changes with count */
 	struct percpu_ptr counters; /* an int32_t for each CPU */
 } __attribute__((aligned(16)));
+static_assert(sizeof(struct percpu_counter) == 48, "ABI");
 
 /*
  * percpu_counter_init, ..._init_many - a counter, or @n in a row, that start at @amount, with
@@ -87,7 +90,7 @@ void percpu_counter_add_slow(struct percpu_counter *c, int64_t amount, int32_t b
 static inline int percpu_counter_add_batch(struct percpu_counter *c, int64_t amount, int32_t batch)
 {
 	if (unlikely(batch < 1))
-		return -22; /* EINVAL */
+		return -EINVAL;
 	if (unlikely(!percpu_try(&c->counters, rseq_add_within32, amount, (int64_t)batch - 1)))
 		percpu_counter_add_slow(c, amount, batch);
 	return 0;

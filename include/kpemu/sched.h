@@ -50,7 +50,8 @@ struct task_struct {
 	uint64_t moving;	      /* as updating: the counter that a charge is moved from */
 	struct rlim rlim[UCOUNT_RLIMIT_COUNTS]; /* the leader's are the process's */
 	struct cred cred;
-	uint32_t sending[2]; /* slot_ref() of the processes it is sending signals to, outer first */
+	uint32_t sending; /* slot_ref() of the process it is sending a signal to */
+	uint32_t pad0;
 	uint64_t sig_used[2]; /* signals that may wait in each of its queues (enum sig_queue) */
 	uint64_t sig_ignored; /* the leader's is the process's: signals set to SIG_IGN */
 	uint64_t sig_blocked; /* true only while signal_mask_matters() */

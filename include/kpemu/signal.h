@@ -115,11 +115,12 @@ uint32_t sender_uid(int pid, uint32_t uid);
  */
 void signal_reconcile(struct task_struct *t);
 
-/* What the kernel says of a task: its queues, its blocked and ignored signals, is it a zombie. */
+/* What the kernel says of a task: its queues, its blocked and ignored signals, and how it is. */
 struct kernel_sets {
 	uint64_t pending[NR_SIG_QUEUES];
 	uint64_t blocked, ignored;
-	bool dead;
+	bool dead; /* a zombie */
+	bool running; /* or would, if a processor were free */
 };
 
 /* read_kernel_sets - from the status file at @path. 0 or -errno, the sets are then empty. */

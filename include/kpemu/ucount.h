@@ -55,6 +55,25 @@ struct ucounts *alloc_ucounts(uint32_t ns, uint32_t uid);
  */
 void ucounts_begin(struct task_struct *t, struct ucounts *uc, enum rlimit_type type);
 
+/*
+ * The same without a fence of its own, for paths where one would be felt:
+ *
+ *	ucounts_enter(current, record, type);
+ *	change the object, by a fully ordered operation
+ *	if (!ucounts_admitted(uc, type)) {
+ *		change the object back
+ *		ucounts_retreat(current, uc, type);
+ *		start again
+ *	}
+ *	change the counter; ucounts_end(current);
+ *
+ * A recovery that may have seen the object in between looks again. ucounts_retreat() waits as
+ * ucounts_begin() does.
+ */
+void ucounts_enter(struct task_struct *t, uint32_t record, enum rlimit_type type);
+bool ucounts_admitted(struct ucounts *uc, enum rlimit_type type);
+void ucounts_retreat(struct task_struct *t, struct ucounts *uc, enum rlimit_type type);
+
 /* ucounts_begin_move - the same for two counters at once: a charge goes from @from to @to. */
 void ucounts_begin_move(struct task_struct *t, struct ucounts *from, struct ucounts *to,
 			enum rlimit_type type);

@@ -23,7 +23,7 @@
  * that a full /dev/shm is -ENOMEM at the allocation and never SIGBUS at the store.
  */
 #define WORLD_MAGIC    0x646c72776d65706bull /* "kpemwrld" */
-#define WORLD_ABI      3
+#define WORLD_ABI      4
 #define WORLD_DIR      "/dev/shm"
 #define WORLD_PREFIX   "kpemu."
 #define WORLD_NAME_MAX 48 /* longest --world NAME, bytes without the terminating 0 */
@@ -173,6 +173,7 @@ struct world_header {
 	char pad[23];
 	struct world_table table[NR_TABLES];
 	struct world_counts counts;
+	atomic64_t retreats; /* objects changed back because of a recovery (kpemu/ucount.h) */
 	struct world_lock mq_lock;
 	uint64_t mq_serial; /* last number given to a queue */
 	uint64_t mq_dev; /* st_dev of the host's mqueue file system; 0 = not seen yet */

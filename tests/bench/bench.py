@@ -246,6 +246,16 @@ def print_charges(results):
         table(rows)
 
 
+def print_model(build):
+    """The same without the kernel: what the model computes."""
+    lines = subprocess.run([os.path.join(build, "tests", "bench", "model")], check=True,
+                           capture_output=True, text=True).stdout.splitlines()
+    print()
+    table([["charge + release in the model alone", "median [quartiles]"]] +
+          [[f"{name} signal", interval(dict(zip(("median", "q1", "q3"), map(float, ns))), duration)]
+           for name, *ns in map(str.split, lines)])
+
+
 def print_calls(calls):
     print()
     if isinstance(calls, str):
@@ -294,6 +304,8 @@ def main():
             results["exec alone"] = summary(less(samples["exec"], samples["fork"]))
     print_times(results, arguments.rounds)
     print_charges(results)
+    if set(arguments.ops) & set(SIGNAL_OPS):
+        print_model(build)
     calls = "not asked for" if arguments.no_calls else count_calls(build, arguments.ops)
     print_calls(calls)
     if arguments.json:

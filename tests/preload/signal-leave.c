@@ -456,6 +456,38 @@ static void jump_out_of_receipt(void)
 	check_sigq("the_other", is_pending(SIGUSR1));
 }
 
+static pid_t forked;
+
+static void fork_here(int sig)
+{
+	(void)sig;
+	forked = fork();
+}
+
+/* A handler forks: both come back from it, into the call that it has interrupted. */
+static void fork_in_the_middle(void)
+{
+	struct sigaction act = { .sa_handler = fork_here };
+	struct itimerval soon = { .it_value = { 0, 20000 } };
+	sigset_t set = set_of(RT);
+	struct signalfd_siginfo ssi;
+	int fd = signalfd(-1, &set, 0), err, status;
+
+	block(RT);
+	sigaction(SIGALRM, &act, NULL);
+	for (int i = 0; i < 2; i++) {
+		setitimer(ITIMER_REAL, &soon, NULL);
+		err = err_of(i ? read(fd, &ssi, sizeof(ssi)) : sigwaitinfo(&set, NULL));
+		if (!forked)
+			_exit(err != EINTR || send_value(getpid(), RT, 7) ||
+			      take(RT).si_value.sival_int != 7 || sigq() != 0);
+		check_err("interrupted", EINTR, err);
+		waitpid(forked, &status, 0);
+		check_eq("child", 0, status);
+	}
+	check_sigq("none", 0);
+}
+
 static void errno_and_restart(void)
 {
 	struct sigaction act = { .sa_handler = count };
@@ -1506,6 +1538,7 @@ int main(int argc, char **argv)
 		CASE(nested_handlers),
 		CASE(jump_out),
 		CASE(jump_out_of_receipt),
+		CASE(fork_in_the_middle),
 		CASE(errno_and_restart),
 		CASE(faults_have_handlers),
 		CASE(signal_and_its_kin),

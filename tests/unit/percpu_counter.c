@@ -562,7 +562,9 @@ Test(percpu_counter, limited_add_decision_table)
 {
 	for (unsigned int cpus = 1; cpus <= 3; cpus++)
 		for (int32_t batch = 1; batch <= 3; batch++)
-			for (int64_t others = -batch; others <= batch; others++)
+			/* also what was left by a larger batch, which only a sum sees */
+			for (int64_t others = -batch - 3; others <= batch + 3;
+			     others += 1 + cpus / 3)
 				limited_add_with(cpus, batch, others);
 }
 
