@@ -415,7 +415,7 @@ static void answer_sample(const struct request *r)
 		double time = own->end - own->start, together = own->end - last_start;
 		double ran = own->ran < together ? own->ran : together;
 
-		printf("%s%.4f %.3f", i ? " " : "", time / r->count, ran / time);
+		printf("%s%.4f %.3f", i ? " " : "", time / r->count, ran > 0 ? ran / time : 0);
 	}
 	printf("\n");
 }
