@@ -21,7 +21,8 @@
  * Async-signal-safe. Memory order: relaxed.
  */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+/* KPEMU_NO_RSEQ builds what other architectures have. */
+#if defined(__x86_64__) && !defined(KPEMU_NO_RSEQ)
 
 /*
  * What the kernel finds before an abort label: RSEQ_SIG, as the operand of an instruction that

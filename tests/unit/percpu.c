@@ -310,10 +310,14 @@ static void add_and_compare(struct percpu_area *area, bool spread)
 	percpu_set_cpu(-1);
 }
 
-Test(percpu, add_sums_exactly)
+Test(percpu, add_by_atomics_sums_exactly)
 {
 	for (unsigned int i = 0; i < NR_COUNTS; i++)
 		add_and_compare(new_area(cpu_counts[i], 64, PERCPU_ATOMIC), true);
+}
+
+Test(percpu, add_by_rseq_sums_exactly)
+{
 	add_and_compare(new_rseq_area(percpu_machine_cpus()), false);
 	add_and_compare(new_rseq_area(1024), false);
 }
