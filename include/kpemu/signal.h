@@ -81,10 +81,11 @@ enum send_result {
  * send_signal - a signal is about to be sent (kernel/signal.c, __send_signal_locked()).
  *
  * @t is the target: the leader for PENDING_SHARED. @sig is 1 .. 64, @code the si_code that the
- * receiver will see. Charged to @t's record and judged by @t's limit; entries that left unseen are looked for before a refusal. *@mark, if not 0, must
- * be the si_errno of what is really sent, with si_code SI_QUEUE instead of SI_USER or SI_TKILL: the
- * receiver's side then knows exactly what has arrived. Whatever it returns, the caller calls
- * sent_signal() when the real call is over. (kernel/ucounts.md 2.1)
+ * receiver will see. Charged to @t's record and judged by @t's limit; entries that left unseen are
+ * looked for before a refusal. *@mark, if not 0, must be the si_errno of what is really sent, with
+ * si_code SI_QUEUE instead of SI_USER or SI_TKILL: the receiver's side then knows exactly what has
+ * arrived. Whatever it returns, the caller calls sent_signal() when the real call is over, and runs
+ * nobody else's code before that. (kernel/ucounts.md 2.1)
  */
 int send_signal(struct task_struct *t, enum sig_queue q, int sig, int code, int *mark,
 		struct refusal *why);
@@ -133,8 +134,8 @@ bool signal_is_known(struct task_struct *t, enum sig_queue q, int sig);
 void signal_reconcile_record(struct ucounts *uc);
 
 /*
- * signal_reconcile_all - the same for all tasks; before a reading of all counters. Timers of the dead
- * are for reap_dead(), which callers of the two call next.
+ * signal_reconcile_all - the same for all tasks; before a reading of all counters. Timers of the
+ * dead are for reap_dead(), which callers of the two call next.
  */
 void signal_reconcile_all(void);
 
