@@ -52,8 +52,8 @@ unit_src := $(wildcard tests/unit/*.c)
 demo_src := $(wildcard demo/*.c)
 program_src := $(wildcard tests/preload/*.c)
 bench_lib_src := tests/bench/empty.c tests/bench/passthrough.c
-bench_src := tests/bench/ops.c
 counters_src := tests/bench/counters.c
+bench_src := $(filter-out $(bench_lib_src) $(counters_src),$(wildcard tests/bench/*.c))
 tsan_src := $(wildcard tests/tsan/*.c)
 
 obj = $(patsubst %.S,$(BUILD)/obj/%.S.o,$(patsubst %.c,$(BUILD)/obj/%.o,$(1)))
@@ -62,7 +62,8 @@ preload_obj := $(call obj,$(preload_src))
 sim_obj := $(call obj,$(sim_src))
 cmd_obj := $(call obj,$(cmd_src))
 unit_obj := $(call obj,$(unit_src))
-lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(counters_src) $(tsan_src) $(bench_lib_src))
+lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(counters_src) $(tsan_src) \
+	$(bench_lib_src))
 
 kpemu := $(BUILD)/kpemu
 library := $(BUILD)/libkpemu.a
@@ -78,8 +79,8 @@ bench_libs := $(bench_lib_src:tests/bench/%.c=$(BUILD)/tests/lib%.so)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all demo check suites bench bench-counters torture install uninstall deps deps-extra asan ubsan tsan \
-	coverage format check-layers clean products kill-build tests find-deps force
+.PHONY: all demo check suites bench bench-counters torture install uninstall deps deps-extra asan \
+	ubsan tsan coverage format check-layers clean products kill-build tests find-deps force
 
 ifeq ($(V),1)
 Q :=

@@ -80,15 +80,15 @@ static int me; /* this process's number */
  * The loop is never unrolled, and begins at a line's start, so that all rows pay the same for it.
  * The barrier keeps an operation from being joined with the next.
  */
-#define LOOP(name, what, operation)                                                            \
-	__attribute__((noinline, optimize("align-loops=64"))) static void name(long n)         \
-	{                                                                                      \
-		what;                                                                          \
-                                                                                               \
-		do {                                                                           \
-			operation;                                                             \
-			__asm__ volatile("" ::: "memory");                                     \
-		} while (--n);                                                                 \
+#define LOOP(name, what, operation)                                                    \
+	__attribute__((noinline, optimize("align-loops=64"))) static void name(long n) \
+	{                                                                              \
+		what;                                                                  \
+                                                                                       \
+		do {                                                                   \
+			operation;                                                     \
+			__asm__ volatile("" ::: "memory");                             \
+		} while (--n);                                                         \
 	}
 
 /* A value that is needed, but nowhere. */
@@ -128,25 +128,19 @@ LOOP(loop_other, struct percpu_counter_tree *p = &shared->lazy, percpu_counter_t
 LOOP(loop_lazy_sum, struct percpu_counter_tree *p = &shared->lazy,
      use(percpu_counter_tree_precise_sum(p)))
 
-#define SUM_LOOPS(i)                                                                               \
-	LOOP(loop_read_##i, struct percpu_counter *p = &shared->sum[i].counter,                    \
-	     use(percpu_counter_read(p)))                                                          \
-	LOOP(loop_sum_##i, struct percpu_counter *p = &shared->sum[i].counter,                     \
-	     use(percpu_counter_sum(p)))                                                           \
-	LOOP(loop_approximate_##i, struct percpu_counter_tree *p = &shared->sum[i].tree,           \
-	     use(percpu_counter_tree_approximate_sum(p)))                                          \
-	LOOP(loop_precise_##i, struct percpu_counter_tree *p = &shared->sum[i].tree,               \
+#define SUM_LOOPS(i)                                                                     \
+	LOOP(loop_read_##i, struct percpu_counter *p = &shared->sum[i].counter,          \
+	     use(percpu_counter_read(p)))                                                \
+	LOOP(loop_sum_##i, struct percpu_counter *p = &shared->sum[i].counter,           \
+	     use(percpu_counter_sum(p)))                                                 \
+	LOOP(loop_approximate_##i, struct percpu_counter_tree *p = &shared->sum[i].tree, \
+	     use(percpu_counter_tree_approximate_sum(p)))                                \
+	LOOP(loop_precise_##i, struct percpu_counter_tree *p = &shared->sum[i].tree,     \
 	     use(percpu_counter_tree_precise_sum(p)))
 SUM_LOOPS(0)
 SUM_LOOPS(1)
 SUM_LOOPS(2)
 SUM_LOOPS(3)
-
-#define SUM_ROWS(i, cpus)                                       \
-	{ "read/" cpus, 1, loop_read_##i },                     \
-	{ "sum/" cpus, 1, loop_sum_##i },                       \
-	{ "approximate_sum/" cpus, 1, loop_approximate_##i },   \
-	{ "precise_sum/" cpus, 1, loop_precise_##i }
 
 static const struct row {
 	const char *name;
@@ -165,10 +159,22 @@ static const struct row {
 	{ "lazy_add_owner", MAX_PROCESSES, loop_owner },
 	{ "lazy_add_other", MAX_PROCESSES, loop_other },
 	{ "lazy_sum", 1, loop_lazy_sum },
-	SUM_ROWS(0, "2"),
-	SUM_ROWS(1, "64"),
-	SUM_ROWS(2, "384"),
-	SUM_ROWS(3, "1024"),
+	{ "read/2", 1, loop_read_0 },
+	{ "sum/2", 1, loop_sum_0 },
+	{ "approximate_sum/2", 1, loop_approximate_0 },
+	{ "precise_sum/2", 1, loop_precise_0 },
+	{ "read/64", 1, loop_read_1 },
+	{ "sum/64", 1, loop_sum_1 },
+	{ "approximate_sum/64", 1, loop_approximate_1 },
+	{ "precise_sum/64", 1, loop_precise_1 },
+	{ "read/384", 1, loop_read_2 },
+	{ "sum/384", 1, loop_sum_2 },
+	{ "approximate_sum/384", 1, loop_approximate_2 },
+	{ "precise_sum/384", 1, loop_precise_2 },
+	{ "read/1024", 1, loop_read_3 },
+	{ "sum/1024", 1, loop_sum_3 },
+	{ "approximate_sum/1024", 1, loop_approximate_3 },
+	{ "precise_sum/1024", 1, loop_precise_3 },
 };
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 

@@ -14,7 +14,8 @@ import os
 import subprocess
 import sys
 
-from bench import duration, interval, spread, table
+sys.dont_write_bytecode = True  # nothing beside the sources
+from bench import duration, interval, spread, table  # noqa: E402
 
 FLOOR = "thread_slot"
 SUM_CPUS = [2, 64, 384, 1024]
