@@ -52,8 +52,7 @@ unit_src := $(wildcard tests/unit/*.c)
 demo_src := $(wildcard demo/*.c)
 program_src := $(wildcard tests/preload/*.c)
 bench_lib_src := tests/bench/empty.c tests/bench/passthrough.c
-counters_src := tests/bench/counters.c
-bench_src := $(filter-out $(bench_lib_src) $(counters_src),$(wildcard tests/bench/*.c))
+bench_src := $(filter-out $(bench_lib_src),$(wildcard tests/bench/*.c))
 tsan_src := $(wildcard tests/tsan/*.c)
 
 obj = $(patsubst %.S,$(BUILD)/obj/%.S.o,$(patsubst %.c,$(BUILD)/obj/%.o,$(1)))
@@ -62,8 +61,7 @@ preload_obj := $(call obj,$(preload_src))
 sim_obj := $(call obj,$(sim_src))
 cmd_obj := $(call obj,$(cmd_src))
 unit_obj := $(call obj,$(unit_src))
-lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(counters_src) $(tsan_src) \
-	$(bench_lib_src))
+lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(tsan_src) $(bench_lib_src))
 
 kpemu := $(BUILD)/kpemu
 library := $(BUILD)/libkpemu.a
@@ -72,7 +70,7 @@ unit := $(BUILD)/tests/unit
 demos := $(demo_src:%.c=$(BUILD)/%)
 programs := $(program_src:tests/preload/%.c=$(BUILD)/tests/%)
 benches := $(bench_src:%.c=$(BUILD)/%)
-counters := $(counters_src:%.c=$(BUILD)/%)
+counters := $(BUILD)/tests/bench/counters
 tsans := $(tsan_src:%.c=$(BUILD)/%)
 bench_libs := $(bench_lib_src:tests/bench/%.c=$(BUILD)/tests/lib%.so)
 
@@ -160,7 +158,7 @@ $(demos) $(programs) $(benches):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) $(if $(filter %-static,$@),-static) -o $@ $^ -lrt -pthread $(LDLIBS)
-$(BUILD)/tests/bench/model: $(library)
+$(BUILD)/tests/bench/model $(counters): $(library)
 
 $(bench_libs): pic := -fPIC
 $(bench_libs): $(BUILD)/tests/lib%.so: $(BUILD)/obj/tests/bench/%.o
@@ -173,7 +171,7 @@ $(unit): $(unit_obj) $(sim_obj) $(library) $(BUILD)/objects
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $(unit_obj) $(sim_obj) $(library) -lcriterion -lrt -pthread $(LDLIBS)
 
-$(tsans) $(counters): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(library)
+$(tsans): $(BUILD)/tests/tsan/%: $(BUILD)/obj/tests/tsan/%.o $(library)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $^ -lrt -pthread $(LDLIBS)
