@@ -35,7 +35,7 @@
 struct percpu_counter {
 	atomic64_t count;
 	uint64_t moves; /* begun in the upper, ended in the lower half; ended changes with count */
-	/* An int32_t for each CPU. On a line of its own: each add reads it, each move writes the other. */
+	/* An int32_t for each CPU. Each add reads this, each move writes the line above. */
 	struct percpu_ptr counters __attribute__((aligned(PERCPU_LINE)));
 } __attribute__((aligned(PERCPU_LINE)));
 static_assert(sizeof(struct percpu_counter) == 2 * PERCPU_LINE, "ABI");
