@@ -70,14 +70,15 @@ unit := $(BUILD)/tests/unit
 demos := $(demo_src:%.c=$(BUILD)/%)
 programs := $(program_src:tests/preload/%.c=$(BUILD)/tests/%)
 benches := $(bench_src:%.c=$(BUILD)/%)
+counters := $(BUILD)/tests/bench/counters
 tsans := $(tsan_src:%.c=$(BUILD)/%)
 bench_libs := $(bench_lib_src:tests/bench/%.c=$(BUILD)/tests/lib%.so)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all demo check suites bench torture install uninstall deps deps-extra asan ubsan tsan \
-	coverage format check-layers clean products kill-build tests find-deps force
+.PHONY: all demo check suites bench bench-counters torture install uninstall deps deps-extra asan \
+	ubsan tsan coverage format check-layers clean products kill-build tests find-deps force
 
 ifeq ($(V),1)
 Q :=
@@ -91,7 +92,7 @@ all: products $(demos)
 
 products: $(kpemu) $(preload) $(library)
 
-tests: $(unit) $(programs)
+tests: $(unit) $(programs) $(counters)
 
 # Packages. Everything that is compiled waits for this look, which costs a few milliseconds.
 find-deps:
@@ -157,7 +158,7 @@ $(demos) $(programs) $(benches):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) $(if $(filter %-static,$@),-static) -o $@ $^ -lrt -pthread $(LDLIBS)
-$(BUILD)/tests/bench/model: $(library)
+$(BUILD)/tests/bench/model $(counters): $(library)
 
 $(bench_libs): pic := -fPIC
 $(bench_libs): $(BUILD)/tests/lib%.so: $(BUILD)/obj/tests/bench/%.o
@@ -194,6 +195,9 @@ suites torture: all kill-build tests
 bench: all $(bench_libs) $(benches)
 	$(Q)$(in_env) $(PYTHON) tests/bench/bench.py --build $(BUILD) $(BENCH_FLAGS)
 	$(Q)for t in $(wildcard tests/bench/*.sh); do $(in_env) bash $$t || exit 1; done
+
+bench-counters: $(counters)
+	$(Q)$(PYTHON) tests/bench/counters.py --build $(BUILD) $(BENCH_FLAGS)
 
 # Variants: the same rules with another build directory.
 variant = $(Q)+$(MAKE) --no-print-directory DEPS= BUILD=$(BUILD)/$(1) VARIANT='$(2)' \

@@ -35,9 +35,10 @@
 struct percpu_counter {
 	atomic64_t count;
 	uint64_t moves; /* begun in the upper, ended in the lower half; ended changes with count */
-	struct percpu_ptr counters; /* an int32_t for each CPU */
-} __attribute__((aligned(16)));
-static_assert(sizeof(struct percpu_counter) == 48, "ABI");
+	/* An int32_t for each CPU. Each add reads this, each move writes the line above. */
+	struct percpu_ptr counters __attribute__((aligned(PERCPU_LINE)));
+} __attribute__((aligned(PERCPU_LINE)));
+static_assert(sizeof(struct percpu_counter) == 2 * PERCPU_LINE, "ABI");
 
 /*
  * percpu_counter_init, ..._init_many - a counter, or @n in a row, that start at @amount, with
