@@ -69,6 +69,9 @@ static struct task_struct *alloc_task(void)
 		table_free(TABLE_TASK, t);
 		return NULL;
 	}
+	/* Somebody may have sent to the task that was here when it was gone already. */
+	if (current && unlikely(t->sig_used[PENDING_PRIVATE] | t->sig_used[PENDING_SHARED]))
+		signal_flush(t);
 	t->alloc_ns = boottime_ns();
 	t->born_ns = UINT64_MAX;
 	t->flags = 0;

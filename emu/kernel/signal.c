@@ -481,7 +481,7 @@ static int charge(struct task_struct *t, struct task_struct *leader, enum sig_qu
 	int ret = -EAGAIN;
 	long leaf;
 
-	if (unlikely(!uc))
+	if (unlikely(!uc || (slot_state(slot) != SLOT_LIVE && slot_state(slot) != SLOT_NEW)))
 		return SEND_COALESCED; /* it is on its way out */
 	ucounts_enter(current, record, SIGPENDING);
 	do {
@@ -842,8 +842,12 @@ static int read_sets(const struct task_struct *t, struct kernel_sets *sets)
 	return read_kernel_sets(path, sets);
 }
 
-/* Found waiting: the kernel sent it, or somebody outside. Charged as the kernel would, unjudged. */
-static void found_waiting(struct task_struct *t, enum sig_queue q, int sig, uint64_t w)
+/*
+ * Found waiting: the kernel sent it, or somebody outside. Charged as the kernel would, unjudged.
+ * @slot: of the task that was looked at, which may be gone by now.
+ */
+static void found_waiting(struct task_struct *t, uint64_t slot, enum sig_queue q, int sig,
+			  uint64_t w)
 {
 	uint32_t record = READ_ONCE(t->ucounts);
 	struct ucounts *uc = ucounts_of(record);
@@ -856,13 +860,15 @@ static void found_waiting(struct task_struct *t, enum sig_queue q, int sig, uint
 		    word_next(w, 1, record, (w & WORD_FLAGS) | WORD_FOUND)) == w)
 		note_peak(uc, inc_rlimit_ucounts(uc, SIGPENDING, 1));
 	ucounts_end(current);
+	if (READ_ONCE(t->slot) != slot)
+		uncharge(t, q, sig);
 }
 
 /* The signals that programs can send and see: not the two that libc keeps for itself. */
 #define COUNTED_SIGNALS (~(sig_bit(SIGKILL) | INTERNAL_SIGNALS))
 
-static void agree(struct task_struct *t, struct task_struct *leader, enum sig_queue q,
-		  const uint64_t *seen, uint64_t pending)
+static void agree(struct task_struct *t, uint64_t slot, struct task_struct *leader,
+		  enum sig_queue q, const uint64_t *seen, uint64_t pending)
 {
 	uint64_t look = (READ_ONCE(t->sig_used[q]) | pending) & COUNTED_SIGNALS;
 
@@ -874,7 +880,7 @@ static void agree(struct task_struct *t, struct task_struct *leader, enum sig_qu
 		if (!(pending & sig_bit(sig)) && known)
 			dequeue_all(t, q, sig, w);
 		else if (pending & sig_bit(sig) && !known && !posix_timer_sends(leader, sig))
-			found_waiting(t, q, sig, w);
+			found_waiting(t, slot, q, sig, w);
 	}
 }
 
@@ -892,10 +898,11 @@ void signal_reconcile(struct task_struct *t)
 {
 	struct task_struct *leader = task_leader(t);
 	struct sigpending_slot *s = pending_of(t), seen;
+	uint64_t slot = READ_ONCE(t->slot);
 	struct kernel_sets sets;
 	int err;
 
-	if (slot_state(READ_ONCE(t->slot)) != SLOT_LIVE || !READ_ONCE(t->pid) || !can_ask(t))
+	if (slot_state(slot) != SLOT_LIVE || !READ_ONCE(t->pid) || !can_ask(t))
 		return;
 	for (int q = 0; q < NR_SIG_QUEUES; q++)
 		for (int i = 0; i < KPEMU_NSIG; i++)
@@ -911,10 +918,10 @@ void signal_reconcile(struct task_struct *t)
 	}
 	if (sets.dead && t == leader)
 		signal_dead(leader);
-	agree(t, leader, PENDING_PRIVATE, seen.pending[PENDING_PRIVATE],
+	agree(t, slot, leader, PENDING_PRIVATE, seen.pending[PENDING_PRIVATE],
 	      sets.pending[PENDING_PRIVATE]);
 	if (t == leader)
-		agree(t, leader, PENDING_SHARED, seen.pending[PENDING_SHARED],
+		agree(t, slot, leader, PENDING_SHARED, seen.pending[PENDING_SHARED],
 		      sets.pending[PENDING_SHARED]);
 }
 

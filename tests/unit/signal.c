@@ -387,6 +387,24 @@ Test(signal, everything_goes_with_the_task)
 	cr_assert_eq(me->sig_used[PENDING_SHARED], 0);
 }
 
+/* Whoever releases a task may have flushed its queues already: nothing comes into them any more. */
+Test(signal, nothing_is_charged_to_a_task_that_is_being_released)
+{
+	struct task_struct *t = copy_process(me, SIGCHLD, &(int){ 0 }, &why);
+	uint64_t slot;
+	int how;
+
+	cr_assert(task_born(t, task_ref(t), getpid() + 1, getpid() + 1));
+	slot = t->slot;
+	t->slot = slot_word(SLOT_RELEASING, slot_gen(slot), task_ref(me));
+	how = send_signal(t, PENDING_SHARED, RT, SI_QUEUE, &mark, &why);
+	cr_assert_eq(how, SEND_COALESCED);
+	sent_signal(t, PENDING_SHARED, RT, how, false);
+	t->slot = slot;
+	cr_assert_eq(charged(), 0);
+	cr_assert(!signal_is_known(t, PENDING_SHARED, RT));
+}
+
 Test(signal, the_dead_keep_nothing)
 {
 	signal_dead(me);
