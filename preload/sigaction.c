@@ -117,8 +117,25 @@ static void mask_becomes(uint64_t mask)
 	allow_signals();
 }
 
-/* The kernel has changed the mask already, or it was changed while it did not matter. */
-static void mask_changed(void)
+/* What the next step, which leaves a handler or jumps, makes of the mask. */
+static void mask_will_be(uint64_t mask)
+{
+	if (!current)
+		return;
+	signal_mask_will_be(current, mask);
+	__asm__ volatile("" : : : "memory");
+	if (masks_matter())
+		mask_becomes(mask);
+}
+
+static void mask_unknown(void)
+{
+	if (current)
+		signal_mask_unknown(current);
+	__asm__ volatile("" : : : "memory");
+}
+
+void mask_changed(void)
 {
 	if (masks_matter())
 		mask_becomes(mask_now());
@@ -204,6 +221,7 @@ static void deliver(int sig, siginfo_t *info, ucontext_t *context)
 	struct signal_call *interrupted = signal_call_now;
 	int saved = errno;
 
+	mask_unknown();
 	frames_arrive(info, context);
 	signal_call_ends();
 	allow_signals();
@@ -211,8 +229,7 @@ static void deliver(int sig, siginfo_t *info, ucontext_t *context)
 	errno = saved;
 	run_handler(sig, info, context);
 	signal_call_now = interrupted;
-	if (masks_matter())
-		mask_becomes(mask_of(&context->uc_sigmask));
+	mask_will_be(mask_of(&context->uc_sigmask));
 }
 
 /* The instruction that raised it would raise it again. */
@@ -289,15 +306,13 @@ void run_put_aside(void)
 	for (int i = 0; i < n; i++) {
 		uint64_t during = mask_during(before, &info[i], n - 1 - i);
 
-		if (masks_matter())
-			mask_becomes(during);
+		mask_will_be(during);
 		set_mask(during);
 		run_handler(info[i].si_signo, &info[i], &context);
 	}
 	signal_call_now = interrupted;
 	before = mask_of(&context.uc_sigmask);
-	if (masks_matter())
-		mask_becomes(before);
+	mask_will_be(before);
 	set_mask(before);
 	errno = saved;
 }
@@ -546,6 +561,8 @@ static bool changes_mask(int how, const void *set)
                                                             \
 		if (matters)                                \
 			mask_becomes(mask_of(set));         \
+		else                                        \
+			mask_unknown();                     \
 		ret_ = (wait);                              \
 		if (matters) {                              \
 			mask_becomes(before);               \
@@ -563,6 +580,7 @@ static int change_set(int how, const sigset_t *set, sigset_t *old,
 	int ret;
 
 	if (!changes_mask(how, set)) {
+		mask_unknown();
 		ret = next(how, set, old);
 		mask_changed();
 		return ret;
@@ -590,7 +608,10 @@ long hook_sys_rt_sigprocmask(int how, const void *set, void *old, size_t size)
 	uint64_t mask;
 
 	if (size != sizeof(mask) || !changes_mask(how, set)) {
-		long ret = sys_call(__NR_rt_sigprocmask, how, set, old, size);
+		long ret;
+
+		mask_unknown();
+		ret = sys_call(__NR_rt_sigprocmask, how, set, old, size);
 
 		mask_changed();
 		return ret;
@@ -741,8 +762,8 @@ static void before_jump(const struct __jmp_buf_tag *env)
 		return;
 	if (signal_call_now && jumps_past(env, signal_call_now))
 		end_signal_call(signal_call_now);
-	if (env->__mask_was_saved && masks_matter())
-		mask_becomes(mask_of(&env->__saved_mask));
+	if (env->__mask_was_saved)
+		mask_will_be(mask_of(&env->__saved_mask));
 }
 
 #define JUMP(name, real)                                                 \

@@ -83,6 +83,9 @@ void end_signal_call(struct signal_call *call);
 /* signals_in_child - after a fork: the copy of the table of handlers is the child's. */
 void signals_in_child(void);
 
+/* mask_changed - the kernel has changed the calling thread's mask: the model learns it if it must. */
+void mask_changed(void);
+
 /* last_mask - the calling thread, of a process where masks matter, ends with everything blocked. */
 void last_mask(void);
 

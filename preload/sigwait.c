@@ -60,6 +60,8 @@ static inline long next_signal(const sigset_t *set, siginfo_t *info, const struc
 			    &w.call, cancellable);
 		end_signal_call(&w.call);
 	} while (!w.real);
+	/* Who has learned our mask meanwhile has missed what we waited for: the kernel unblocks that. */
+	mask_changed();
 	return w.call.ret;
 }
 

@@ -75,7 +75,7 @@ static struct task_struct *alloc_task(void)
 	t->alloc_ns = boottime_ns();
 	t->born_ns = UINT64_MAX;
 	t->flags = 0;
-	t->sending = 0;
+	t->sending = t->sig_mask_known = 0;
 	t->sig_ignored = t->sig_blocked = 0;
 	t->sig_gate = t->nr_timers = 0;
 	return t;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <linux/capability.h>
+#include <linux/membarrier.h>
 
 #include <kpemu/signal.h>
 
@@ -981,12 +982,23 @@ static void learn_mask(struct task_struct *t)
 	}
 }
 
+/*
+ * Of all threads of the calling process. One that is leaving a handler has said what its mask will
+ * be before it looked whether that matters, and a barrier in all threads is what makes the order
+ * of the two mean anything to us.
+ */
 static void learn_masks(struct task_struct *leader)
 {
 	struct task_struct *t;
 
-	for_each_thread(i, t, leader)
-		learn_mask(t);
+	sys_call(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	sys_call(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+	for_each_thread(i, t, leader) {
+		if (t != current && READ_ONCE(t->sig_mask_known))
+			WRITE_ONCE(t->sig_blocked, READ_ONCE(t->sig_mask_next));
+		else
+			learn_mask(t);
+	}
 }
 
 void signal_ignore_begin(struct task_struct *leader, int sig)
@@ -1060,6 +1072,7 @@ void signal_mask_end(struct task_struct *t, struct task_struct *leader, uint64_t
 
 	drop_waiting(t, leader, ignored & mask & ~was);
 	WRITE_ONCE(t->sig_blocked, mask);
+	signal_mask_will_be(t, mask);
 	forget_dropped(t, leader, ignored & ~mask);
 	gate_open(leader);
 }
@@ -1108,6 +1121,7 @@ void signal_exec(struct task_struct *to, struct task_struct *t)
 		flush_queue(to, PENDING_PRIVATE);
 	for (; to != t && used; used &= used - 1)
 		move_private(to, t, __builtin_ctzll(used) + 1);
+	signal_mask_unknown(to);
 	if (signal_mask_matters(to))
 		learn_mask(to);
 }

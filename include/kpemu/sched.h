@@ -51,13 +51,14 @@ struct task_struct {
 	struct rlim rlim[UCOUNT_RLIMIT_COUNTS]; /* the leader's are the process's */
 	struct cred cred;
 	uint32_t sending; /* slot_ref() of the process it is sending a signal to */
-	uint32_t pad0;
+	uint32_t sig_mask_known; /* sig_mask_next is what the thread has, or has in a moment */
 	uint64_t sig_used[2]; /* signals that may wait in each of its queues (enum sig_queue) */
 	uint64_t sig_ignored; /* the leader's is the process's: signals set to SIG_IGN */
 	uint64_t sig_blocked; /* true only while signal_mask_matters() */
 	uint32_t sig_gate; /* the leader's: slot_ref() of the task that nobody may disturb by sending */
 	uint32_t nr_timers; /* the leader's: a process with 0 has none; else it may have */
-	uint8_t reserved[1024 - 96 - 64 - sizeof(struct cred) - 56];
+	uint64_t sig_mask_next;
+	uint8_t reserved[1024 - 96 - 64 - sizeof(struct cred) - 64];
 };
 static_assert(sizeof(struct task_struct) == WORLD_TASK_SIZE, "ABI");
 

@@ -162,6 +162,22 @@ static inline bool signal_mask_matters(const struct task_struct *leader)
 void signal_mask_begin(struct task_struct *leader);
 void signal_mask_end(struct task_struct *t, struct task_struct *leader, uint64_t mask);
 
+/*
+ * signal_mask_will_be - the calling thread @t leaves a handler or jumps, which makes its mask @mask:
+ * who wants to learn it looks here, not at the kernel. To be called before it looks whether masks
+ * matter. signal_mask_unknown - it is about to change in another way, or has changed.
+ */
+static inline void signal_mask_will_be(struct task_struct *t, uint64_t mask)
+{
+	WRITE_ONCE(t->sig_mask_next, mask);
+	WRITE_ONCE(t->sig_mask_known, 1);
+}
+
+static inline void signal_mask_unknown(struct task_struct *t)
+{
+	WRITE_ONCE(t->sig_mask_known, 0);
+}
+
 /* signal_init - @t's ignored signals and mask as the kernel knows them now (the first task). */
 void signal_init(struct task_struct *t);
 
