@@ -13,6 +13,8 @@
  * What is particular here: a step may be disabled until another one is taken (a wait for a change,
  * a locked operation with a full store buffer). Such a pair is in conflict, but cannot be turned
  * round; then the only thread to begin with is one that cannot take a step, and it is left out.
+ * And a thread that is killed never takes the step that its death is in conflict with; that race is
+ * looked at when the interleaving has ended.
  */
 #include <string.h>
 
@@ -137,6 +139,13 @@ static void race(unsigned int i, const struct event *e, const uint16_t *clock)
 	if (!can || can & (n->todo | n->done | n->sleep))
 		return;
 	n->todo |= can >> e->id & 1 ? 1 << e->id : can & -can;
+}
+
+void dpor_never(int id, unsigned int i, const uint16_t *clock)
+{
+	struct event e = { .id = id, .seq = clock[id] + 1 };
+
+	race(i, &e, clock);
 }
 
 void dpor_step(struct event *e)

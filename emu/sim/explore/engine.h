@@ -20,6 +20,7 @@
 #define POOL_MAX    (STEPS_MAX * 8)
 #define BUFFER_MAX  8
 #define READS_MAX   64
+#define WAITED_MAX  4 /* waits of one thread before an interleaving is unfair */
 #define MAIN        (-1)
 #define STACK_SIZE  (64 * 1024)
 
@@ -59,12 +60,13 @@ struct node {
 	struct footprint slept[IDS_MAX];
 };
 
-enum waits { WAITS_NOT, WAITS_CHANGE, WAITS_FLUSH };
+/* For a change of what it has read; for its own store buffer, or its victim's, to be empty. */
+enum waits { WAITS_NOT, WAITS_CHANGE, WAITS_FLUSH, WAITS_VICTIM };
 
 struct buffered {
 	void *p;
 	uint8_t size;
-	uint64_t v;
+	uint64_t v, memory; /* while its thread runs, memory has v, as the thread sees it */
 	const struct seam_site *at;
 	uint16_t clock[IDS_MAX];
 };
@@ -76,6 +78,9 @@ struct thread {
 	/* the step it is about to take */
 	enum waits waits;
 	bool woken;
+	unsigned int waited; /* waits that a change has ended */
+	int victim;
+	unsigned int killed_at; /* the step that has stopped it */
 	/* what it has read since it last had to wait */
 	unsigned int nr_reads;
 	bool reads_all;
@@ -89,8 +94,11 @@ struct thread {
 
 enum mode { MODE_DPOR, MODE_BOUND, MODE_RANDOM, MODE_PCT, MODE_REPLAY };
 
-/* How an interleaving ended. */
-enum verdict { HELD, FAILED, REDUNDANT };
+/*
+ * How an interleaving ended. UNFAIR: threads have woken each other over and over while another one
+ * could have gone on; a scheduler that is fair lets it.
+ */
+enum verdict { HELD, FAILED, REDUNDANT, UNFAIR };
 
 struct engine {
 	const struct explore_test *test;
@@ -125,7 +133,7 @@ struct engine {
 	bool replay_wrong; /* a replayed choice was not possible */
 	unsigned int priority[IDS_MAX], change[3];
 
-	uint64_t schedules, redundant;
+	uint64_t schedules, redundant, unfair;
 	unsigned int deepest;
 	volatile sig_atomic_t interrupted;
 };
@@ -173,6 +181,8 @@ int dpor_choose(mask_t enabled);
 bool accesses_conflict(const struct access *a, int a_id, const struct access *b, int b_id);
 /* Step @e at the present depth has been taken: order it, and see to what it races with. */
 void dpor_step(struct event *e);
+/* Thread @id would have taken a step after @clock, had it not been for step @i. */
+void dpor_never(int id, unsigned int i, const uint16_t *clock);
 void clock_join(uint16_t *clock, const uint16_t *other);
 /* On to the next interleaving; false: all have been explored. */
 bool dpor_next(void);

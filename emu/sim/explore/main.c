@@ -181,10 +181,10 @@ static enum result search(const char *what, uint64_t limit)
 		vcpu_run();
 		if (eng.verdict == FAILED)
 			return FOUND;
-		if (eng.verdict == REDUNDANT)
-			eng.redundant++;
-		else
-			eng.schedules++, runs++;
+		eng.redundant += eng.verdict == REDUNDANT;
+		eng.unfair += eng.verdict == UNFAIR;
+		eng.schedules += eng.verdict == HELD;
+		runs += eng.verdict != REDUNDANT;
 		progress(what);
 		if (eng.interrupted)
 			return STOPPED;
@@ -194,6 +194,8 @@ static enum result search(const char *what, uint64_t limit)
 	return ALL;
 }
 
+static bool waits_bounded; /* interleavings were left because they were unfair */
+
 static void report(const char *what, const char *how, double since)
 {
 	double s = now() - since;
@@ -202,11 +204,17 @@ static void report(const char *what, const char *how, double since)
 	printf("  %s: %llu interleavings", what, (unsigned long long)eng.schedules);
 	if (eng.redundant)
 		printf(" (and %llu given up as redundant)", (unsigned long long)eng.redundant);
+	if (eng.unfair)
+		printf(" (and %llu left after %u waits of a CPU)", (unsigned long long)eng.unfair,
+		       WAITED_MAX);
 	printf(", up to %u steps, %.2f s, %.0f per minute%s\n", eng.deepest, s,
 	       s > 0 ? eng.schedules / s * 60 : 0, how);
 	if (opt.outcomes)
 		printf("  outcomes: %u, %016llx\n", nr_outcomes, (unsigned long long)all_outcomes);
 	eng.schedules = eng.redundant = 0;
+	if (eng.unfair)
+		waits_bounded = true;
+	eng.unfair = 0;
 }
 
 static enum result search_complete(void)
@@ -331,7 +339,10 @@ static int conclude(enum result r)
 		printf("%s: interrupted; no violation so far\n", name);
 		return INTERRUPTED;
 	case ALL:
-		printf("%s: holds in every interleaving\n", name);
+		printf("%s: holds in every interleaving", name);
+		if (waits_bounded)
+			printf(" with up to %u waits of each CPU", WAITED_MAX);
+		putchar('\n');
 		return HOLDS;
 	default:
 		printf("%s: holds in all that were explored; that is not every interleaving\n", name);

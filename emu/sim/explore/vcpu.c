@@ -22,7 +22,8 @@ const long seam_rseq_offset = 16; /* anything but 0 */
 const unsigned int seam_rseq_size = 32;
 
 /* What others can see of a thread: whether it has been killed, and where it is. */
-static uint8_t dead[THREADS_MAX] EXPLORE_STATE;
+static uint8_t stopped[THREADS_MAX] EXPLORE_STATE;
+static uint8_t dead[THREADS_MAX] EXPLORE_STATE; /* stopped, and all its stores are in memory */
 static uint8_t on_cpu[THREADS_MAX] EXPLORE_STATE;
 /* Stands for everything that a test's step() may look at. */
 static uint8_t visible;
@@ -101,7 +102,7 @@ void explore_fail(const char *fmt, ...)
 
 static bool stays(int id)
 {
-	return eng.thread[id].ended || dead[id];
+	return eng.thread[id].ended || stopped[id];
 }
 
 static bool can_step(int id)
@@ -115,6 +116,8 @@ static bool can_step(int id)
 		return t->woken;
 	case WAITS_FLUSH:
 		return !t->buffer_n;
+	case WAITS_VICTIM:
+		return !eng.thread[t->victim].buffer_n;
 	default:
 		return true;
 	}
@@ -220,7 +223,7 @@ static void step_end(struct event *e)
 	bool wrote = false;
 
 	if (e->id < FLUSHER && eng.test->mortal >> e->id & 1)
-		touch(e, &dead[e->id], 1, false, false);
+		touch(e, &stopped[e->id], 1, false, false);
 	for (unsigned int i = e->first; i < e->first + e->n; i++) {
 		if (!pool[i].write)
 			continue;
@@ -308,6 +311,34 @@ static int next_thread(void)
 	}
 }
 
+/* --- what a thread sees: memory with what its own buffer has --- */
+
+static struct buffered *buffered_nth(struct thread *t, unsigned int n)
+{
+	return &t->buffer[(t->buffer_first + n) % BUFFER_MAX];
+}
+
+static void view_enter(struct thread *t)
+{
+	for (unsigned int i = 0; i < t->buffer_n; i++) {
+		struct buffered *b = buffered_nth(t, i);
+
+		b->memory = raw_load(b->p, b->size);
+		raw_store(b->p, b->size, b->v);
+	}
+}
+
+/* A plain store to the same place has become part of the buffered one. */
+static void view_leave(struct thread *t)
+{
+	for (unsigned int i = t->buffer_n; i-- > 0;) {
+		struct buffered *b = buffered_nth(t, i);
+
+		b->v = raw_load(b->p, b->size);
+		raw_store(b->p, b->size, b->memory);
+	}
+}
+
 /* Stop before a step until it is this thread's turn. */
 static struct event *turn(enum waits waits)
 {
@@ -315,6 +346,7 @@ static struct event *turn(enum waits waits)
 	int id;
 
 	eng.thread[eng.me].waits = waits;
+	view_leave(&eng.thread[eng.me]);
 	if (eng.starting) {
 		switch_to(MAIN);
 	} else {
@@ -322,6 +354,7 @@ static struct event *turn(enum waits waits)
 		if (id != eng.me)
 			switch_to(id);
 	}
+	view_enter(&eng.thread[eng.me]);
 	e = step_begin(eng.me);
 	if (waits == WAITS_FLUSH)
 		clock_join(e->clock, eng.last_clock[eng.me + FLUSHER]);
@@ -339,7 +372,7 @@ static enum waits drained(void)
 static struct buffered *find_buffered(struct thread *t, const void *p, unsigned int size)
 {
 	for (unsigned int i = t->buffer_n; i-- > 0;) {
-		struct buffered *b = &t->buffer[(t->buffer_first + i) % BUFFER_MAX];
+		struct buffered *b = buffered_nth(t, i);
 
 		if ((char *)b->p < (const char *)p + size &&
 		    (const char *)p < (char *)b->p + b->size)
@@ -364,22 +397,18 @@ static enum waits load_waits(const void *p, unsigned int size)
 /* What a load of the running thread gets, as an access of @e. */
 static uint64_t load_now(struct event *e, const void *p, unsigned int size)
 {
-	struct buffered *b = find_buffered(&eng.thread[eng.me], p, size);
-	uint64_t v = 0;
-
-	touch(e, p, size, false, b);
-	if (!b)
-		return raw_load(p, size);
-	memcpy(&v, (char *)&b->v + ((const char *)p - (char *)b->p), size);
-	return v;
+	touch(e, p, size, false, find_buffered(&eng.thread[eng.me], p, size));
+	return raw_load(p, size);
 }
 
 static void buffer_store(void *p, unsigned int size, uint64_t v, const struct seam_site *at)
 {
 	struct thread *t = &eng.thread[eng.me];
-	struct buffered *b = &t->buffer[(t->buffer_first + t->buffer_n++) % BUFFER_MAX];
+	struct buffered *b = buffered_nth(t, t->buffer_n++);
 
 	*b = (struct buffered){ .p = p, .size = size, .v = v, .at = at };
+	b->memory = raw_load(p, size);
+	raw_store(p, size, v);
 	memcpy(b->clock, eng.last_clock[eng.me], sizeof(b->clock));
 }
 
@@ -552,6 +581,8 @@ void seam_yield(const struct seam_site *at)
 	if (eng.record)
 		trace_step(eng.me, at, e->forced ? "waited, for nothing" : "waited");
 	step_end(e);
+	if (!e->forced && ++t->waited > WAITED_MAX && eng.mode != MODE_REPLAY)
+		leave(UNFAIR);
 }
 
 int seam_cpu(const struct seam_site *at)
@@ -658,14 +689,24 @@ long seam_sys(const struct seam_site *at, long nr, long a, long b, long c)
 
 static const struct seam_site helper_site = { "helper", "", "", 0 };
 
+/* Whoever is told of a death finds the stores of the dead: the kernel has locked and switched. */
 void explore_kill(unsigned int thread)
 {
 	struct event *e = turn(WAITS_NOT);
 
-	dead[thread] = 1;
-	touch(e, &dead[thread], 1, true, false);
+	stopped[thread] = 1;
+	eng.thread[thread].killed_at = eng.depth;
+	touch(e, &stopped[thread], 1, true, false);
 	if (eng.record)
 		trace_step(eng.me, &helper_site, "kills CPU %u", thread);
+	if (eng.thread[thread].buffer_n) {
+		step_end(e);
+		eng.thread[eng.me].victim = thread;
+		e = turn(WAITS_VICTIM);
+		clock_join(e->clock, eng.last_clock[thread + FLUSHER]);
+	}
+	dead[thread] = 1;
+	touch(e, &dead[thread], 1, true, false);
 	step_end(e);
 }
 
@@ -693,6 +734,7 @@ static void thread_main(void)
 
 	eng.test->thread(id);
 	eng.thread[id].ended = true;
+	view_leave(&eng.thread[id]);
 	switch_to(eng.starting ? MAIN : next_thread());
 	abort();
 }
@@ -717,13 +759,11 @@ static void reset(void)
 	memset(eng.last_clock, 0, sizeof(eng.last_clock));
 	for (unsigned int id = 0; id < eng.threads; id++) {
 		struct thread *t = &eng.thread[id];
-		char *stack = t->stack;
 
 		t->ended = t->woken = t->reads_all = false;
-		t->nr_reads = t->buffer_n = t->buffer_first = 0;
+		t->nr_reads = t->buffer_n = t->buffer_first = t->waited = 0;
 		t->self = (struct percpu_self){ 0 };
 		t->task = id < eng.cpus ? explore_task(id) : eng.main_task;
-		t->stack = stack;
 		on_cpu[id] = id < eng.cpus ? id : 0;
 		make_coroutine(t);
 	}
@@ -736,6 +776,20 @@ bool vcpu_setup(void)
 	if (eng.test->setup)
 		eng.test->setup();
 	return true;
+}
+
+/* Steps that threads have not taken because they were killed. */
+static void look_at_the_dead(void)
+{
+	for (unsigned int id = 0; id < eng.threads; id++) {
+		uint16_t clock[IDS_MAX];
+
+		if (!stopped[id] || eng.thread[id].ended)
+			continue;
+		memcpy(clock, eng.last_clock[id], sizeof(clock));
+		clock_join(clock, eng.last_clock[id + FLUSHER]);
+		dpor_never(id, eng.thread[id].killed_at, clock);
+	}
 }
 
 void vcpu_run(void)
@@ -752,6 +806,8 @@ void vcpu_run(void)
 		first = next_thread();
 		if (first != MAIN)
 			switch_to(first);
+		if (eng.mode == MODE_DPOR)
+			look_at_the_dead();
 		explore_note_end();
 		if (eng.test->check)
 			eng.test->check();

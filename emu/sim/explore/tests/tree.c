@@ -18,14 +18,25 @@ static const struct percpu_counter_tree_memory *memory(void)
 	return explore_tree_memory(s.area);
 }
 
-static void make_lazy(void)
+static void make_lazy_with(unsigned int batch)
 {
 	struct percpu_counter_tree_shape shape;
 
 	s.area = explore_area(PERCPU_RSEQ);
 	if (percpu_counter_tree_shape_init(&shape, explore_cpus()) ||
-	    percpu_counter_tree_init_many_lazy(s.counter, 2, BATCH, &shape))
+	    percpu_counter_tree_init_many_lazy(s.counter, 2, batch, &shape))
 		explore_fail("no counters");
+}
+
+static void make_lazy(void)
+{
+	make_lazy_with(BATCH);
+}
+
+/* Nothing is carried, so nothing is on its way when somebody sums. */
+static void make_lazy_wide(void)
+{
+	make_lazy_with(PERCPU_COUNTER_TREE_BATCH_MAX);
 }
 
 static void make_tree(void)
@@ -241,7 +252,7 @@ EXPLORE_TEST(lazy_activation_sum) = {
 	.about = "sums during the activation: between what has ended and what has begun",
 	.cpus_min = 2,
 	.cpus_max = 3,
-	.setup = make_lazy,
+	.setup = make_lazy_wide,
 	.thread = activate_sum_thread,
 	.check = exact_at_the_end,
 };
