@@ -118,6 +118,8 @@ struct engine {
 	char why[512];
 	void *main_sp;
 	struct task_struct *main_task; /* of setup() and checks */
+	bool in_step; /* the test's step() is running */
+	bool watched_grew; /* it has looked at something new: what was explored is void */
 	bool starting; /* threads run up to their first step */
 	int running; /* the last thread that took a step, but for flushers; MAIN at the start */
 

@@ -49,9 +49,13 @@ unsigned int explore_ops(void);
 void *explore_alloc(size_t size);
 void explore_free(void *p, size_t size);
 
-/* The same for counter trees, and an area whose slots must be allocated when they are used. */
-extern const struct percpu_counter_tree_memory *explore_tree_memory(struct percpu_area *area);
-struct percpu_area *explore_area(enum percpu_mode mode);
+/* An area of @nr_cpus emulated CPUs, whose slots must be allocated when they are used. */
+struct percpu_area *explore_area(unsigned int nr_cpus, enum percpu_mode mode);
+/* Memory for trees on it. */
+const struct percpu_counter_tree_memory *explore_tree_memory(struct percpu_area *area);
+
+/* For setup(): @thread is on emulated CPU @cpu; without this, on that of its own number. */
+void explore_place(unsigned int thread, unsigned int cpu);
 
 /* Does @ok hold? If not, the interleaving is a finding, and explore_check() does not return. */
 void explore_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));

@@ -177,10 +177,16 @@ static enum result search(const char *what, uint64_t limit)
 {
 	uint64_t runs = 0;
 
-	do {
+	for (;;) {
 		vcpu_run();
 		if (eng.verdict == FAILED)
 			return FOUND;
+		if (eng.watched_grew) { /* the order of more writes matters: once more */
+			eng.watched_grew = false;
+			eng.schedules = eng.redundant = eng.unfair = runs = 0;
+			search_restart(eng.mode);
+			continue;
+		}
 		eng.redundant += eng.verdict == REDUNDANT;
 		eng.unfair += eng.verdict == UNFAIR;
 		eng.schedules += eng.verdict == HELD;
@@ -188,10 +194,11 @@ static enum result search(const char *what, uint64_t limit)
 		progress(what);
 		if (eng.interrupted)
 			return STOPPED;
+		if (!search_next())
+			return ALL;
 		if (runs >= limit)
 			return SOME;
-	} while (search_next());
-	return ALL;
+	}
 }
 
 static bool waits_bounded; /* interleavings were left because they were unfair */
@@ -293,12 +300,16 @@ static enum result search_as_told(void)
 
 /* --- what is said at the end --- */
 
-static void print_failure(void)
+static void run_again(void)
 {
 	eng.record = true;
 	trace_reset();
 	search_restart(MODE_REPLAY);
 	vcpu_run();
+}
+
+static void print_run(void)
+{
 	trace_print(stdout);
 	printf("replay: kpemu sim explore %s --cpus %u --ops %u%s --replay ", eng.test->name,
 	       eng.cpus, eng.ops, eng.tso ? " --tso" : "");
@@ -331,7 +342,8 @@ static int conclude(enum result r)
 		fewer_operations();
 		search_shrink();
 		progress_end();
-		print_failure();
+		run_again();
+		print_run();
 		if (eng.test->finds)
 			printf("%s: that is what this test shows: %s\n", name, eng.test->finds);
 		return VIOLATED;
@@ -354,10 +366,11 @@ static int replay(void)
 {
 	if (!seed_parse(opt.replay))
 		return complain("--replay @: not a seed", opt.replay);
-	print_failure();
-	if (eng.replay_wrong)
+	run_again();
+	if (eng.replay_wrong || eng.replay_n > eng.depth)
 		return complain("--replay @: no interleaving of this test with these options",
 				opt.replay);
+	print_run();
 	return eng.verdict == FAILED ? VIOLATED : HOLDS;
 }
 

@@ -249,9 +249,9 @@ const char *memory_name(char *buf, size_t size, const void *p)
 
 /* --- for counters --- */
 
-struct percpu_area *explore_area(enum percpu_mode mode)
+struct percpu_area *explore_area(unsigned int nr_cpus, enum percpu_mode mode)
 {
-	struct percpu_area *area = percpu_area_new(explore_cpus(), PERCPU_LINE, mode);
+	struct percpu_area *area = percpu_area_new(nr_cpus, PERCPU_LINE, mode);
 
 	if (!area || nr_areas == AREAS_MAX)
 		explore_fail("no area");

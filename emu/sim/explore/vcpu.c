@@ -25,7 +25,10 @@ const unsigned int seam_rseq_size = 32;
 static uint8_t stopped[THREADS_MAX] EXPLORE_STATE;
 static uint8_t dead[THREADS_MAX] EXPLORE_STATE; /* stopped, and all its stores are in memory */
 static uint8_t on_cpu[THREADS_MAX] EXPLORE_STATE;
-/* Stands for everything that a test's step() may look at. */
+/* What a test's step() looks at. Writes of it touch `visible`, so their order matters. */
+#define WATCHED_MAX 64
+static struct access watched[WATCHED_MAX];
+static unsigned int nr_watched;
 static uint8_t visible;
 
 unsigned int explore_cpus(void)
@@ -218,19 +221,55 @@ static void note_read(struct thread *t, const void *p, unsigned int size)
 		t->reads_all = true;
 }
 
+static bool is_watched(const struct access *a)
+{
+	for (unsigned int i = 0; i < nr_watched; i++)
+		if (overlap(&watched[i], a))
+			return true;
+	return false;
+}
+
+static void watch(const void *p, unsigned int size)
+{
+	struct access a = { (uintptr_t)p, size, false, false };
+
+	for (unsigned int i = 0; i < nr_watched; i++)
+		if (watched[i].addr == a.addr && watched[i].size >= size)
+			return;
+	if (nr_watched == WATCHED_MAX)
+		explore_fail("step() looks at too much");
+	watched[nr_watched++] = a;
+	eng.watched_grew = true;
+}
+
+/* The invariant that must hold between steps. */
+static void check_step(void)
+{
+	int me = eng.me;
+
+	save_own(me);
+	eng.me = MAIN;
+	load_own(MAIN);
+	eng.in_step = true;
+	eng.test->step();
+	eng.in_step = false;
+	eng.me = me;
+	load_own(me);
+}
+
 static void step_end(struct event *e)
 {
-	bool wrote = false;
+	bool seen = false;
 
 	if (e->id < FLUSHER && eng.test->mortal >> e->id & 1)
 		touch(e, &stopped[e->id], 1, false, false);
 	for (unsigned int i = e->first; i < e->first + e->n; i++) {
 		if (!pool[i].write)
 			continue;
-		wrote = true;
+		seen |= is_watched(&pool[i]);
 		wake_readers(e, &pool[i]);
 	}
-	if (wrote && eng.test->step)
+	if (seen)
 		touch(e, &visible, 1, true, false);
 	if (eng.mode == MODE_DPOR && eng.depth + 1 >= eng.nr_nodes)
 		dpor_step(e);
@@ -282,16 +321,8 @@ static int next_thread(void)
 
 		if (eng.depth >= STEPS_MAX - 1)
 			explore_fail("more than %d steps", STEPS_MAX - 2);
-		if (eng.test->step && eng.depth) {
-			int me = eng.me;
-
-			save_own(me);
-			eng.me = MAIN;
-			load_own(MAIN);
-			eng.test->step();
-			eng.me = me;
-			load_own(me);
-		}
+		if (eng.test->step)
+			check_step();
 		if (only_forced) {
 			id = forced();
 			if (id == MAIN)
@@ -419,8 +450,11 @@ uint64_t seam_load(const void *p, unsigned int size, const struct seam_site *at)
 	struct event *e;
 	uint64_t v;
 
-	if (!memory_shared(p))
+	if (!memory_shared(p)) {
+		if (eng.in_step)
+			watch(p, size);
 		return raw_load(p, size);
+	}
 	e = turn(load_waits(p, size));
 	memory_check(p, size, at);
 	v = load_now(e, p, size);
@@ -710,6 +744,11 @@ void explore_kill(unsigned int thread)
 	step_end(e);
 }
 
+void explore_place(unsigned int thread, unsigned int cpu)
+{
+	on_cpu[thread] = cpu;
+}
+
 void explore_move(unsigned int thread, unsigned int cpu)
 {
 	struct event *e = turn(WAITS_NOT);
@@ -764,7 +803,6 @@ static void reset(void)
 		t->nr_reads = t->buffer_n = t->buffer_first = t->waited = 0;
 		t->self = (struct percpu_self){ 0 };
 		t->task = id < eng.cpus ? explore_task(id) : eng.main_task;
-		on_cpu[id] = id < eng.cpus ? id : 0;
 		make_coroutine(t);
 	}
 }
@@ -773,8 +811,13 @@ bool vcpu_setup(void)
 {
 	if (__builtin_setjmp(bail))
 		return false;
+	for (unsigned int id = 0; id < eng.cpus; id++)
+		on_cpu[id] = id;
 	if (eng.test->setup)
 		eng.test->setup();
+	if (eng.test->step)
+		check_step();
+	eng.watched_grew = false;
 	return true;
 }
 
@@ -813,7 +856,7 @@ void vcpu_run(void)
 			eng.test->check();
 		memory_audit();
 	}
-	eng.starting = false;
+	eng.starting = eng.in_step = false;
 	eng.me = MAIN;
 	load_own(MAIN);
 	eng.schedule_n = eng.depth;

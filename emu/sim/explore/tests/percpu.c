@@ -15,7 +15,7 @@ static struct {
 
 static void slots_setup(enum percpu_mode mode)
 {
-	s.area = explore_area(mode);
+	s.area = explore_area(explore_cpus(), mode);
 	percpu_ptr_set(&s.slots, s.area, percpu_alloc(s.area, sizeof(int64_t), sizeof(int64_t)));
 }
 
@@ -124,7 +124,7 @@ static void alloc_check(void)
 
 static void alloc_setup(void)
 {
-	s.area = explore_area(PERCPU_ATOMIC);
+	s.area = explore_area(explore_cpus(), PERCPU_ATOMIC);
 }
 
 EXPLORE_TEST(percpu_alloc_free) = {
@@ -145,7 +145,7 @@ static long added[EXPLORE_CPUS_MAX] EXPLORE_STATE; /* each by its own CPU */
 
 static void counter_setup(enum percpu_mode mode)
 {
-	s.area = explore_area(mode);
+	s.area = explore_area(explore_cpus(), mode);
 	if (percpu_counter_init(&s.counter, s.area, 0))
 		explore_fail("no counter");
 }
