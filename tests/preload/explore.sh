@@ -36,7 +36,7 @@ try "$KPEMU" sim explore --list
 is list "0 " "$status $err"
 all=$(awk '{ print $1 }' <<<"$out")
 is list/described "" "$(awk 'NF < 3' <<<"$out")"
-is list/activation 3 "$(grep -c activ <<<"$all")"
+is list/activation 4 "$(grep -c activ <<<"$all")"
 
 # What holds must hold, and to say so is worth nothing unless everything was explored.
 holds()
@@ -56,7 +56,8 @@ for test in $all; do
 		holds "$test/tso" "$test" --tso ;;
 	esac
 done
-for test in counter-add-atomic lazy-activation lazy-activation-remote lazy-activation-sum \
+for test in counter-add-atomic lazy-activation lazy-activation-any lazy-activation-remote \
+	lazy-activation-sum \
 	litmus-relay litmus-wait percpu-add percpu-add-atomic percpu-add-moved tree-add \
 	tree-add-sub tree-sum ucounts-charge; do
 	holds "$test/3" "$test" --cpus 3
@@ -176,7 +177,7 @@ mutant freed_before_activation_done $tree \
 	lazy-activation-remote
 mutant tree_published_too_early emu/lib/percpu.c \
 	'/^void percpu_ptr_set/,/^}/{/smp_store_release/d;s/WRITE_ONCE\(p->area, .*/smp_store_release(\&p->slot, run_of(area, 0) + off - (char *)p);\n&/}' \
-	lazy-activation
+	lazy-activation ops=2 mode=plain
 mutant memory_given_out_twice emu/lib/percpu.c \
 	's/while \(!try_cmpxchg\(word, &old, old \| mask\)\);/while (0); WRITE_ONCE(*word, old | mask);/' \
 	percpu-alloc

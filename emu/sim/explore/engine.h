@@ -43,7 +43,7 @@ struct event {
 };
 
 /* What a step that sleeps would access; more than fit in are in conflict with everything. */
-#define FOOTPRINT_MAX 4
+#define FOOTPRINT_MAX 6
 struct footprint {
 	uint8_t n;
 	bool all;

@@ -43,13 +43,13 @@ void seam_yield(const struct seam_site *at);
 int seam_cpu(const struct seam_site *at);
 
 /*
- * A restartable sequence on the slot of the CPU that the caller is on, @base + cpu * @stride: one
+ * A restartable sequence on the slot of the CPU that the caller is on, @base + cpu * *@stride: one
  * step, as the kernel guarantees. SLOT_WITHIN adds @a if that leaves the slot in -@b..@b;
  * SLOT_CMPXCHG stores @b where @a is. False: nothing stored.
  */
 enum seam_slot_op { SLOT_ADD, SLOT_WITHIN, SLOT_CMPXCHG };
-bool seam_slot(enum seam_slot_op op, char *base, uint32_t stride, uint32_t cpus, unsigned int size,
-	       int64_t a, int64_t b, const struct seam_site *at);
+bool seam_slot(enum seam_slot_op op, char *base, const uint32_t *stride, const uint32_t *cpus,
+	       unsigned int size, int64_t a, int64_t b, const struct seam_site *at);
 
 /* System calls: memory comes from the explorer's arena, sched_yield is seam_yield(). */
 long seam_sys(const struct seam_site *at, long nr, long a, long b, long c);

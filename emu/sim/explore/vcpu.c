@@ -647,8 +647,8 @@ static int64_t extend(uint64_t v, unsigned int size)
  * On the own CPU nothing comes in between, and nobody else stores there, so the one store may wait
  * in the buffer. A thread that is moved takes its stores along: the switch is a barrier.
  */
-bool seam_slot(enum seam_slot_op op, char *base, uint32_t stride, uint32_t cpus, unsigned int size,
-	       int64_t a, int64_t b, const struct seam_site *at)
+bool seam_slot(enum seam_slot_op op, char *base, const uint32_t *stride, const uint32_t *cpus,
+	       unsigned int size, int64_t a, int64_t b, const struct seam_site *at)
 {
 	bool buffers = eng.tso && !eng.test->moves, done;
 	struct event *e;
@@ -656,18 +656,18 @@ bool seam_slot(enum seam_slot_op op, char *base, uint32_t stride, uint32_t cpus,
 	char *slot;
 
 	if (eng.me == MAIN) {
-		done = cpus && slot_new(op, extend(raw_load(base, size), size), a, b, &new);
+		done = *cpus && slot_new(op, extend(raw_load(base, size), size), a, b, &new);
 		if (done)
 			raw_store(base, size, new);
 		return done;
 	}
-	if (!cpus)
-		return false;
 	e = turn(buffers && eng.thread[eng.me].buffer_n < BUFFER_MAX ? WAITS_NOT : drained());
+	touch(e, stride, sizeof(*stride), false, false);
+	touch(e, cpus, sizeof(*cpus), false, false);
 	if (eng.test->moves)
 		touch(e, &on_cpu[eng.me], 1, false, false);
-	slot = base + (uint64_t)on_cpu[eng.me] * stride;
-	done = on_cpu[eng.me] < cpus;
+	slot = base + (uint64_t)on_cpu[eng.me] * *stride;
+	done = on_cpu[eng.me] < *cpus;
 	if (done) {
 		memory_check(slot, size, at);
 		old = extend(buffers ? load_now(e, slot, size) : raw_load(slot, size), size);
