@@ -9,6 +9,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 bindir ?= $(PREFIX)/bin
 libdir ?= $(PREFIX)/lib
+libexecdir ?= $(PREFIX)/libexec
 includedir ?= $(PREFIX)/include
 mandir ?= $(PREFIX)/share/man
 
@@ -39,7 +40,11 @@ kp_pic := -fPIC -ftls-model=initial-exec -ffunction-sections -fno-tree-loop-dist
 kp_preload_ldflags := -shared -nostartfiles -Wl,-z,now -Wl,-z,defs -Wl,-Bsymbolic \
 	-Wl,-z,noseparate-code -Wl,-z,norelro
 
+kp_explore := -Iemu/sim/explore/seam -ffunction-sections
+kp_explore_ldflags := -Wl,--gc-sections
+
 compile = $(CC) $(kp_cppflags) $(CPPFLAGS) $(kp_cflags) $(CFLAGS) $(WERROR) $(VARIANT) -MMD -MP
+compile_explore = $(CC) $(kp_explore) $(kp_cppflags) $(CPPFLAGS) $(kp_cflags) $(CFLAGS) $(WERROR) -MMD -MP
 link = $(CC) $(CFLAGS) $(VARIANT) $(LDFLAGS)
 
 # Sources. The model is what knows nothing of libc interposition; see tests/check-layers.sh.
@@ -48,6 +53,9 @@ model_src := $(wildcard $(addsuffix /*.c,$(model_dirs)))
 preload_src := $(wildcard preload/*.c preload/*.S)
 sim_src := $(wildcard emu/sim/*.c)
 cmd_src := $(wildcard emu/cmd/*.c)
+# The explorer: sources of the model compiled once more, with stand-ins for the seam's headers.
+explore_model_src := $(wildcard emu/lib/percpu*.c) emu/world/world.c emu/kernel/ucount.c emu/kernel/exit.c
+explore_src := $(wildcard emu/sim/explore/*.c emu/sim/explore/tests/*.c)
 unit_src := $(wildcard tests/unit/*.c)
 demo_src := $(wildcard demo/*.c)
 program_src := $(wildcard tests/preload/*.c)
@@ -61,9 +69,11 @@ preload_obj := $(call obj,$(preload_src))
 sim_obj := $(call obj,$(sim_src))
 cmd_obj := $(call obj,$(cmd_src))
 unit_obj := $(call obj,$(unit_src))
+explore_obj := $(patsubst %.c,$(BUILD)/obj/explore/%.o,$(explore_src) $(explore_model_src))
 lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(tsan_src) $(bench_lib_src))
 
 kpemu := $(BUILD)/kpemu
+explore := $(BUILD)/kpemu-explore
 library := $(BUILD)/libkpemu.a
 preload := $(BUILD)/libkpemu-preload.so
 unit := $(BUILD)/tests/unit
@@ -90,7 +100,7 @@ endif
 
 all: products $(demos)
 
-products: $(kpemu) $(preload) $(library)
+products: $(kpemu) $(explore) $(preload) $(library)
 
 tests: $(unit) $(programs) $(counters)
 
@@ -113,7 +123,8 @@ $(1): force
 		printf '%s\n' '$$(subst ','\'',$(2))' >$$@
 endef
 $(eval $(call stamp,$(BUILD)/flags,$(compile) | $(link) | $(kp_pic) | $(kp_preload_ldflags) | $(LDLIBS)))
-$(eval $(call stamp,$(BUILD)/objects,$(model_obj) | $(preload_obj) | $(sim_obj) | $(cmd_obj) | $(unit_obj)))
+$(eval $(call stamp,$(BUILD)/explore-flags,$(compile_explore) | $(CC) $(CFLAGS) $(LDFLAGS) | $(kp_explore_ldflags) | $(LDLIBS)))
+$(eval $(call stamp,$(BUILD)/objects,$(explore_obj) | $(model_obj) | $(preload_obj) | $(sim_obj) | $(cmd_obj) | $(unit_obj)))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | find-deps
 	$(call say,CC,$<)
@@ -135,6 +146,16 @@ $(library): $(model_obj) $(BUILD)/objects
 $(kpemu): $(cmd_obj) $(sim_obj) $(library) $(BUILD)/objects
 	$(call say,LD,$@)
 	$(Q)$(link) -o $@ $(cmd_obj) $(sim_obj) $(library) -ljansson -pthread $(LDLIBS)
+
+$(BUILD)/obj/explore/%.o: %.c $(BUILD)/explore-flags | find-deps
+	$(call say,CC,'$< (explorer)')
+	$(Q)mkdir -p $(@D)
+	$(Q)$(compile_explore) -c -o $@ $<
+
+# Functions that need what the explorer has not are never called there, and are left out.
+$(explore): $(explore_obj) $(BUILD)/objects
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(kp_explore_ldflags) -o $@ $(explore_obj) $(LDLIBS)
 
 # The exported names are those of the table and nothing else.
 $(BUILD)/preload.map: preload/names.def Makefile
@@ -236,8 +257,10 @@ headers := $(wildcard include/kpemu/*.h)
 manuals := $(wildcard docs/*.1)
 
 install: products
-	$(Q)$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(includedir)/kpemu
+	$(Q)$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(libexecdir) \
+		$(DESTDIR)$(includedir)/kpemu
 	$(Q)$(INSTALL) -m 755 $(kpemu) $(DESTDIR)$(bindir)/kpemu
+	$(Q)$(INSTALL) -m 755 $(explore) $(DESTDIR)$(libexecdir)/kpemu-explore
 	$(Q)$(INSTALL) -m 755 $(preload) $(DESTDIR)$(libdir)/libkpemu-preload.so
 	$(Q)$(INSTALL) -m 644 $(library) $(DESTDIR)$(libdir)/libkpemu.a
 ifneq ($(headers),)
@@ -249,7 +272,8 @@ ifneq ($(manuals),)
 endif
 
 uninstall:
-	$(Q)rm -f $(DESTDIR)$(bindir)/kpemu $(DESTDIR)$(libdir)/libkpemu-preload.so \
+	$(Q)rm -f $(DESTDIR)$(bindir)/kpemu $(DESTDIR)$(libexecdir)/kpemu-explore \
+		$(DESTDIR)$(libdir)/libkpemu-preload.so \
 		$(DESTDIR)$(libdir)/libkpemu.a \
 		$(headers:include/%=$(DESTDIR)$(includedir)/%) \
 		$(manuals:docs/%=$(DESTDIR)$(mandir)/man1/%)
@@ -258,5 +282,5 @@ uninstall:
 clean:
 	$(Q)rm -rf $(BUILD)
 
-all_obj := $(model_obj) $(preload_obj) $(sim_obj) $(cmd_obj) $(unit_obj) $(lone_obj)
+all_obj := $(explore_obj) $(model_obj) $(preload_obj) $(sim_obj) $(cmd_obj) $(unit_obj) $(lone_obj)
 -include $(all_obj:.o=.d)

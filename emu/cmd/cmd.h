@@ -225,6 +225,9 @@ bool cmd_queue_named(const struct mqueue_inode *q);
  */
 int cmd_preload_find(char *buf, size_t size);
 
+/* cmd_explorer_find - kpemu-explore, beside the executable or in its ../libexec. 0 or -ENOENT. */
+int cmd_explorer_find(char *buf, size_t size);
+
 /*
  * cmd_program_find - what execvp() would start for @prog, into @buf.
  * 0 or -errno: -ENOENT, -EACCES (found, cannot be executed), -ENAMETOOLONG.

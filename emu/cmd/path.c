@@ -55,6 +55,20 @@ int cmd_preload_find(char *buf, size_t size)
 	return -ENOENT;
 }
 
+int cmd_explorer_find(char *buf, size_t size)
+{
+	static const char *const places[] = { "", "../libexec/" };
+	char dir[PATH_MAX];
+
+	if (executable_dir(dir, sizeof(dir)) < 0)
+		return -ENOENT;
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
+		if ((size_t)snprintf(buf, size, "%s%skpemu-explore", dir, places[i]) < size &&
+		    !access(buf, X_OK))
+			return 0;
+	return -ENOENT;
+}
+
 /* Can @path be executed? 0, -ENOENT, -EACCES or another -errno. */
 static int executable(const char *path)
 {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* kpemu sim: counters on machines that are not at hand. */
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "emu/cmd/cmd.h"
 #include "emu/sim/sim.h"
@@ -205,11 +208,168 @@ static const struct cmd sim_activation_cmd = {
 	.run = run_activation,
 };
 
+/* --- sim explore --- */
+
+#define EXPLORE_BAD_USE 2 /* 1 says that a violation was found */
+#define EXPLORE_ARGS    12
+
+struct explore_options {
+	char text[EXPLORE_ARGS][64];
+	char *argv[EXPLORE_ARGS + 3]; /* of kpemu-explore: its name, the test, KEY=VALUE */
+	int n;
+	bool list;
+	char *replay; /* may be long */
+};
+
+static int pass_on(struct explore_options *o, const char *key, const char *value)
+{
+	if (o->n == EXPLORE_ARGS)
+		return cmd_error("sim explore: too many options");
+	snprintf(o->text[o->n], sizeof(o->text[0]), "%s=%s", key, value);
+	o->argv[2 + o->n] = o->text[o->n];
+	o->n++;
+	return 0;
+}
+
+static int pass_number(void *options, const char *key, const char *arg, uint64_t min, uint64_t max)
+{
+	uint64_t v;
+	int ret = number(key, arg, min, max, &v);
+
+	return ret ? ret : pass_on(options, key, arg);
+}
+
+static int apply_explore_cpus(void *options, const char *arg)
+{
+	return pass_number(options, "cpus", arg, 1, 4);
+}
+
+static int apply_ops(void *options, const char *arg)
+{
+	return pass_number(options, "ops", arg, 1, 4);
+}
+
+static int apply_limit(void *options, const char *arg)
+{
+	return pass_number(options, "limit", arg, 1, UINT64_MAX);
+}
+
+static int apply_explore_seed(void *options, const char *arg)
+{
+	return pass_number(options, "seed", arg, 0, UINT64_MAX);
+}
+
+static int apply_tso(void *options, const char *arg)
+{
+	(void)arg;
+	return pass_on(options, "tso", "1");
+}
+
+static int apply_outcomes(void *options, const char *arg)
+{
+	(void)arg;
+	return pass_on(options, "outcomes", "1");
+}
+
+static int apply_mode(void *options, const char *arg)
+{
+	static const char *const modes[] = { "complete", "plain", "bound", "pct", "random" };
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		if (!strcmp(arg, modes[i]))
+			return pass_on(options, "mode", arg);
+	return cmd_error("--mode %s: it is one of complete, plain, bound, pct, random", arg);
+}
+
+static int apply_replay(void *options, const char *arg)
+{
+	struct explore_options *o = options;
+
+	free(o->replay);
+	if (asprintf(&o->replay, "replay=%s", arg) < 0)
+		return cmd_error("sim explore: %s", strerror(ENOMEM));
+	return 0;
+}
+
+static int apply_list(void *options, const char *arg)
+{
+	(void)arg;
+	((struct explore_options *)options)->list = true;
+	return 0;
+}
+
+static const struct cmd_option explore_options[] = {
+	{ "list", 0, NULL, "name the tests", apply_list },
+	{ "cpus", 0, "N", "virtual CPUs; 2, or the fewest that the test is for", apply_explore_cpus },
+	{ "ops", 0, "N", "operations of each, 1 to 4; 3 on 2 CPUs, 2 on 3, 1 on 4", apply_ops },
+	{ "tso", 0, NULL, "give each CPU a store buffer, as x86 has", apply_tso },
+	{ "replay", 0, "SEED", "show the interleaving that a violation was printed with",
+	  apply_replay },
+	{ "mode", 0, "MODE",
+	  "complete: each order that matters; plain: each order; bound: few preemptions; pct, "
+	  "random: by chance. Without it complete, and the last three where that takes too long",
+	  apply_mode },
+	{ "limit", 0, "N", "interleavings after which that is so; 5000000", apply_limit },
+	{ "seed", 0, "N", "of pct and random; 1", apply_explore_seed },
+	{ "outcomes", 0, NULL, "count the distinct memories at the end", apply_outcomes },
+	{ 0 }
+};
+
+/* Options may stand before and after the test. */
+static int parse_explore(const struct cmd *cmd, int argc, char **argv, struct explore_options *o)
+{
+	int first, ret = cmd_parse(cmd, argc, argv, o, &first);
+
+	if (ret || first == argc)
+		return ret;
+	argc -= first;
+	argv += first;
+	o->argv[1] = argv[0];
+	ret = cmd_parse(cmd, argc, argv, o, &first);
+	if (!ret && first < argc)
+		return cmd_error("%s: unexpected operand %s", cmd->name, argv[first]);
+	return ret;
+}
+
+static int run_explore(const struct cmd *cmd, int argc, char **argv)
+{
+	struct explore_options o = { .argv = { (char *)"kpemu-explore" } };
+	int ret = parse_explore(cmd, argc, argv, &o);
+	char path[PATH_MAX];
+
+	if (ret == CMD_HELP_SHOWN)
+		return ret;
+	if (!ret && o.list)
+		o.argv[1] = (char *)"list";
+	else if (!ret && !o.argv[1])
+		ret = cmd_error("sim explore: which test? kpemu sim explore --list names them");
+	if (ret)
+		return EXPLORE_BAD_USE;
+	if (o.replay)
+		o.argv[2 + o.n] = o.replay;
+	if (cmd_explorer_find(path, sizeof(path)))
+		cmd_error("sim explore: kpemu-explore is not where this kpemu looks for it, beside "
+			  "itself or in ../libexec");
+	else if (execv(path, o.argv))
+		cmd_error("%s: %s", path, strerror(errno));
+	free(o.replay);
+	return EXPLORE_BAD_USE;
+}
+
+static const struct cmd sim_explore_cmd = {
+	.name = "sim explore",
+	.usage = "TEST",
+	.summary = "run kpemu's own code under every schedule that matters; 1: one violates what holds",
+	.options = explore_options,
+	.takes_program = true,
+	.run = run_explore,
+};
+
 /* --- which one --- */
 
 static const struct cmd *const parts[] = { &sim_memory_cmd, &sim_drift_cmd, &sim_activation_cmd,
-					   NULL };
-#define PART_NAMES "memory, drift, activation"
+					   &sim_explore_cmd, NULL };
+#define PART_NAMES "memory, drift, activation, explore"
 
 static const struct cmd *find_part(const char *word)
 {

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A world for the explorer, and what the sources that run in it call of those that do not. */
+#include <stdlib.h>
+
+#include <kpemu/mlock.h>
+#include <kpemu/sched.h>
+#include <kpemu/signal.h>
+#include <kpemu/ucount.h>
+
+#include "emu/sim/explore/engine.h"
+
+#define PID_FIRST 1000 /* of the task of CPU 0; vcpu.c */
+
+__thread struct task_struct *current __attribute__((tls_model("initial-exec")));
+
+static struct task_struct *tasks[EXPLORE_CPUS_MAX + 1];
+
+static struct task_struct *make_task(int pid)
+{
+	struct task_struct *t = table_alloc(TABLE_TASK, 0);
+
+	if (!t)
+		explore_fail("no task");
+	t->pid = t->tgid = pid;
+	t->group_leader = task_ref(t);
+	t->born_ns = UINT64_MAX;
+	t->slot = slot_word(pid ? SLOT_LIVE : SLOT_OBSERVER, slot_gen(t->slot), 0);
+	return t;
+}
+
+void explore_world(void)
+{
+	unsigned int slots = explore_cpus() + 4;
+
+	if (world_map_private())
+		explore_fail("no world");
+	for (unsigned int cpu = 0; cpu < explore_cpus(); cpu++)
+		tasks[cpu] = make_task(PID_FIRST + cpu);
+	eng.main_task = current = make_task(0);
+	memory_part(world, sizeof(*world));
+	memory_part(world_at(WORLD_TASK_NEAR - slots * WORLD_TASK_SIZE), slots * WORLD_TASK_SIZE);
+	memory_part(world_at(WORLD_UCOUNTS_NEAR - 8 * WORLD_UCOUNTS_SIZE), 8 * WORLD_UCOUNTS_SIZE);
+	memory_part(world_at(WORLD_HASH_NEAR - 4ull * WORLD_UCOUNTS_HASH), 4 * WORLD_UCOUNTS_HASH);
+}
+
+struct task_struct *explore_task(unsigned int cpu)
+{
+	return tasks[cpu];
+}
+
+/* --- tasks here have no mm, no signals, no timers --- */
+
+long derive_sigpending(uint32_t record)
+{
+	return (void)record, 0;
+}
+
+void signal_flush(struct task_struct *t)
+{
+	(void)t;
+}
+
+void exit_itimers(struct task_struct *t)
+{
+	(void)t;
+}
+
+int reap_timers(int64_t record)
+{
+	return (void)record, 0;
+}
+
+void mm_free(struct mm_struct *mm)
+{
+	(void)mm;
+}
+
+struct task_struct *find_task_by_vpid(int pid)
+{
+	return pid >= PID_FIRST && pid < PID_FIRST + (int)explore_cpus() ? tasks[pid - PID_FIRST] :
+									    NULL;
+}
