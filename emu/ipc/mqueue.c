@@ -460,14 +460,6 @@ static int check_descriptor(void)
 	return 0;
 }
 
-static void count_refusal(const struct task_struct *t, const struct refusal *why)
-{
-	struct ucounts *uc = why->err ? alloc_ucounts(t->cred.user_ns, t->cred.uid) : NULL;
-
-	if (uc)
-		atomic64_inc(&uc->refused[UCOUNT_RLIMIT_MSGQUEUE]);
-}
-
 long do_mq_open(struct task_struct *t, const char *name, int oflag, unsigned int mode,
 		const struct mq_attr *attr, struct refusal *why)
 {
@@ -486,7 +478,7 @@ long do_mq_open(struct task_struct *t, const char *name, int oflag, unsigned int
 		why->err = 0; /* the same errno, and another reason */
 		return full;
 	}
-	count_refusal(t, why);
+	ucounts_count_refusal(why);
 	return ret;
 }
 

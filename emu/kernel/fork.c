@@ -16,8 +16,6 @@
 #define CLONE_NEWPID 0x20000000
 #endif
 
-#define OVERFLOW_ID 65534 /* the kernel's overflowuid and overflowgid */
-
 __thread struct task_struct *current __attribute__((tls_model("initial-exec")));
 
 static uint32_t *pid_hint(int pid)
@@ -169,7 +167,7 @@ static int charge_or_reap(struct task_struct *t, struct task_struct *parent, str
 		return 0;
 	why->err = -err;
 	why->pid = parent->pid;
-	atomic64_inc(&uc->refused[UCOUNT_RLIMIT_NPROC]);
+	ucounts_count_refusal(why);
 	return err;
 }
 

@@ -168,7 +168,8 @@ bool task_dead(struct task_struct *t);
 
 /*
  * reap_dead - release every task that is gone, finish what dead owners left half done, recompute
- * the counters they died in. @record: only tasks charged to this record (index); -1: all.
+ * the counters they died in. @record: only tasks that share a level with this record
+ * (index); -1: all.
  * Returns how many tasks were released. Done before every refusal and every read for a person.
  */
 int reap_dead(int64_t record);

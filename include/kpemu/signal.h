@@ -183,8 +183,8 @@ void signal_flush(struct task_struct *t);
  */
 void signal_adopt_entry(struct task_struct *t, enum sig_queue q, int sig, uint32_t record);
 
-/* derive_sigpending - entries and timers that are charged to the record with index + 1 @record. */
-long derive_sigpending(uint32_t record);
+/* derive_sigpending - entries and timers that are charged to @uc, or through it. */
+long derive_sigpending(const struct ucounts *uc);
 
 /*
  * Timers (kernel/time/posix-timers.c).
@@ -217,8 +217,8 @@ bool posix_timer_sends(const struct task_struct *leader, int sig);
 
 /*
  * reap_timers - give back what the dead have left: timers half made or half deleted, and those of
- * processes that have ended (a zombie has none). @record: only those charged to it (index); -1:
- * all. How many; part of reap_dead().
+ * processes that have ended (a zombie has none). @record: only those that share a level with it
+ * (index); -1: all. How many; part of reap_dead().
  */
 int reap_timers(int64_t record);
 
