@@ -643,7 +643,7 @@ static bool kill_ok_by_cred(const struct task_struct *t)
 	uint32_t uid = READ_ONCE(t->cred.uid), suid = READ_ONCE(t->cred.suid);
 
 	return me->euid == suid || me->euid == uid || me->uid == suid || me->uid == uid ||
-	       capable(current, CAP_KILL);
+	       ns_capable(current, READ_ONCE(t->cred.user_ns), CAP_KILL);
 }
 
 int check_kill_permission(struct task_struct *t, int sig)
@@ -659,7 +659,7 @@ int check_kill_permission(struct task_struct *t, int sig)
 
 /* --- receiving --- */
 
-uint32_t sender_uid(int pid, uint32_t uid)
+static uint32_t sender_kuid(int pid, uint32_t uid)
 {
 	struct task_struct *t;
 
@@ -672,6 +672,11 @@ uint32_t sender_uid(int pid, uint32_t uid)
 		return READ_ONCE(t->cred.uid);
 	/* One of us that has ended, as a rule of the same uid; or somebody outside, who has this. */
 	return sys_call(__NR_kill, pid, 0) == -ESRCH ? current->cred.uid : uid;
+}
+
+uint32_t sender_uid(int pid, uint32_t uid)
+{
+	return from_kuid_munged(current->cred.user_ns, sender_kuid(pid, uid));
 }
 
 /* The fact of a signal, without an entry. It is nothing if it has merged with later entries. */

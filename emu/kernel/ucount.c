@@ -274,6 +274,41 @@ void ucounts_count_refusal(const struct refusal *why)
 		atomic64_inc(&uc->refused[why->type]);
 }
 
+/* The level that has no room for @n more; NULL: all have. */
+static struct ucounts *full_level(struct ucounts *uc, enum ucount_type type, long n,
+				  struct refusal *why)
+{
+	struct ucounts *iter;
+	int level = 0;
+
+	for_each_level(iter, uc) {
+		long use = ucount_value(iter, type), max = ucount_max(iter->ns, type);
+
+		if (use + n > max) {
+			fill_refusal(why, iter, REFUSAL_UCOUNT(type), level, use, max, n);
+			return iter;
+		}
+		level++;
+	}
+	return NULL;
+}
+
+struct ucounts *inc_ucount(uint32_t ns, uint32_t uid, enum ucount_type type, long n,
+			   struct refusal *why)
+{
+	struct ucounts *uc = alloc_ucounts(ns, uid);
+
+	if (!uc)
+		return NULL;
+	if (!full_level(uc, type, n, why) || (ns_reap() && !full_level(uc, type, n, why))) {
+		why->err = 0;
+		return uc;
+	}
+	why->err = ENOSPC;
+	why->pid = current ? current->pid : 0;
+	return NULL;
+}
+
 void ucounts_note_peak(struct ucounts *uc, enum rlimit_type type)
 {
 	struct ucounts *iter;

@@ -106,7 +106,10 @@ int check_kill_permission(struct task_struct *t, int sig);
  */
 bool signal_received(struct task_struct *t, siginfo_t *info);
 
-/* sender_uid - the emulated uid for a siginfo with @pid and the real uid @uid in it. */
+/*
+ * sender_uid - the emulated uid for a siginfo with @pid and the real uid @uid in it, as `current`'s
+ * user namespace calls it.
+ */
 uint32_t sender_uid(int pid, uint32_t uid);
 
 /*

@@ -109,6 +109,20 @@ bool is_rlimit_overlimit(struct ucounts *uc, enum rlimit_type type, uint64_t rli
 /* ucounts_count_refusal - count @why (if it is one) at the record that was full. */
 void ucounts_count_refusal(const struct refusal *why);
 
+/*
+ * inc_ucount - may @n more of @type be charged to (@ns, @uid)? Its record, which the caller writes
+ * into the object that is counted; NULL: some level has no room, *@why says which (err is ENOSPC),
+ * or the world is full (err 0). What nobody can reach any more is released before a refusal. These
+ * counts are not kept but taken from the objects every time: both happen inside ns_lock(), so none
+ * is ever too high, and giving one back is releasing the object. Here record and maximum are of
+ * the same namespace. (kernel/ucounts.md 1.3)
+ */
+struct ucounts *inc_ucount(uint32_t ns, uint32_t uid, enum ucount_type type, long n,
+			   struct refusal *why);
+
+/* ucount_value - how many of @type are charged to @uc, or through it. Inside ns_lock(). */
+long ucount_value(const struct ucounts *uc, enum ucount_type type);
+
 /* ucounts_note_peak - a charge has been accepted: raise the high-water marks of its levels. */
 void ucounts_note_peak(struct ucounts *uc, enum rlimit_type type);
 

@@ -121,6 +121,65 @@ static inline uint32_t user_ns_level(uint32_t n)
 }
 
 /*
+ * make_kuid, make_kgid - whom id @id means in namespace @n; INVALID_ID: nobody. from_kuid, from_kgid
+ * - what that one is called in @n; INVALID_ID: it has no name there. ..._munged: OVERFLOW_ID then,
+ * as everything shows it that programs read. (kernel/user_namespace.c)
+ */
+uint32_t map_id_down(uint32_t n, bool gid, uint32_t id);
+uint32_t map_id_up(uint32_t n, bool gid, uint32_t id);
+
+static inline uint32_t make_kuid(uint32_t n, uint32_t uid)
+{
+	return likely(n == INIT_USER_NS) ? uid : map_id_down(n, false, uid);
+}
+
+static inline uint32_t make_kgid(uint32_t n, uint32_t gid)
+{
+	return likely(n == INIT_USER_NS) ? gid : map_id_down(n, true, gid);
+}
+
+static inline uint32_t from_kuid(uint32_t n, uint32_t kuid)
+{
+	return likely(n == INIT_USER_NS) ? kuid : map_id_up(n, false, kuid);
+}
+
+static inline uint32_t from_kgid(uint32_t n, uint32_t kgid)
+{
+	return likely(n == INIT_USER_NS) ? kgid : map_id_up(n, true, kgid);
+}
+
+static inline uint32_t from_kuid_munged(uint32_t n, uint32_t kuid)
+{
+	uint32_t id = from_kuid(n, kuid);
+
+	return id == INVALID_ID ? OVERFLOW_ID : id;
+}
+
+static inline uint32_t from_kgid_munged(uint32_t n, uint32_t kgid)
+{
+	uint32_t id = from_kgid(n, kgid);
+
+	return id == INVALID_ID ? OVERFLOW_ID : id;
+}
+
+/* userns_may_setgroups - has @n a gid map, and is setgroups(2) not denied in it? */
+bool userns_may_setgroups(uint32_t n);
+
+/* What is written to uid_map, gid_map and setgroups. */
+enum map_file {
+	MAP_UID,
+	MAP_GID,
+	MAP_SETGROUPS,
+};
+
+/*
+ * map_write - @t writes @n bytes of @text at position @pos to the file of namespace @number: @n,
+ * -EINVAL, -EPERM; more than USER_NS_EXTENTS lines: -ENOMEM. Takes ns_lock().
+ */
+long map_write(struct task_struct *t, uint32_t number, enum map_file file, const char *text,
+	       size_t n, uint64_t pos);
+
+/*
  * userns_rlimit_max - what namespace @n lets the records of its ancestors hold on its account; the
  * initial one has no ancestors, and no maximum. Tasks, bytes, signals; of MEMLOCK a number of bytes
  * that the kernel compares with pages. (kernel/ucounts.md 1.4, 1.5)
