@@ -445,7 +445,10 @@ int hook_fflush(FILE *stream)
 {
 	int ret = next_fflush(stream);
 
-	return stream && flush_emulated(fileno(stream)) ? EOF : ret;
+	if (!stream || !flush_emulated(fileno(stream)))
+		return ret;
+	stream->_flags |= _IO_ERR_SEEN; /* some only ask ferror(3) */
+	return EOF;
 }
 
 int hook_vdprintf(int fd, const char *format, va_list args)
