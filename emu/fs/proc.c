@@ -395,7 +395,7 @@ static void show_refusal(struct proc_text *x, const struct refusal_record *rec)
 	char call[sizeof(rec->call) + 1], comm[sizeof(rec->comm) + 1];
 
 	text_printf(x, "%-10s %5d %4u %10u %12lld %12lld %12lld %-6s %-15s %7d %7lld %s\n",
-		    r->type < UCOUNT_RLIMIT_COUNTS ? rlimit_name(r->type) : "?", r->level, r->ns,
+		    rlimit_name(r->type), r->level, r->ns,
 		    r->uid, amount(r->type, r->use), amount(r->type, r->limit),
 		    amount(r->type, r->asked), err ? err : "?",
 		    printable(call, sizeof(call), rec->call, sizeof(rec->call), true), r->pid,
