@@ -11,15 +11,19 @@
 #include "emu/lib/uaccess.h"
 #include "preload/hook.h"
 
-#define ID_GETTER(name, field)                                                                     \
+/* What an id of `current` is called in its user namespace. */
+#define MY_UID(field) from_kuid_munged(current->cred.user_ns, READ_ONCE(current->cred.field))
+#define MY_GID(field) from_kgid_munged(current->cred.user_ns, READ_ONCE(current->cred.field))
+
+#define ID_GETTER(name, id)                                                                        \
 	long hook_##name(void)                                                                     \
 	{                                                                                          \
-		return READ_ONCE(current->cred.field);                                             \
+		return id;                                                                         \
 	}
-ID_GETTER(getuid, uid)
-ID_GETTER(geteuid, euid)
-ID_GETTER(getgid, gid)
-ID_GETTER(getegid, egid)
+ID_GETTER(getuid, MY_UID(uid))
+ID_GETTER(geteuid, MY_UID(euid))
+ID_GETTER(getgid, MY_GID(gid))
+ID_GETTER(getegid, MY_GID(egid))
 
 static long put_ids(uint32_t *r, uint32_t *e, uint32_t *s, uint32_t rid, uint32_t eid,
 		    uint32_t sid)
@@ -31,16 +35,12 @@ static long put_ids(uint32_t *r, uint32_t *e, uint32_t *s, uint32_t rid, uint32_
 
 long hook_getresuid(uid_t *ruid, uid_t *euid, uid_t *suid)
 {
-	const struct cred *c = &current->cred;
-
-	return put_ids(ruid, euid, suid, c->uid, c->euid, c->suid);
+	return put_ids(ruid, euid, suid, MY_UID(uid), MY_UID(euid), MY_UID(suid));
 }
 
 long hook_getresgid(gid_t *rgid, gid_t *egid, gid_t *sgid)
 {
-	const struct cred *c = &current->cred;
-
-	return put_ids(rgid, egid, sgid, c->gid, c->egid, c->sgid);
+	return put_ids(rgid, egid, sgid, MY_GID(gid), MY_GID(egid), MY_GID(sgid));
 }
 
 long hook_getgroups(int size, gid_t *list)
@@ -49,8 +49,12 @@ long hook_getgroups(int size, gid_t *list)
 
 	if (size < 0 || (size && size < n))
 		return -EINVAL;
-	if (size && n && copy_to_user(list, current->cred.groups, n * sizeof(*list)))
-		return -EFAULT;
+	for (int i = 0; size && i < n; i++) {
+		gid_t gid = MY_GID(groups[i]);
+
+		if (copy_to_user(&list[i], &gid, sizeof(gid)))
+			return -EFAULT;
+	}
 	return n;
 }
 
@@ -69,7 +73,7 @@ int hook_group_member(gid_t gid)
 	const struct cred *c = &current->cred;
 
 	for (uint32_t i = 0; i < c->ngroups; i++)
-		if (c->groups[i] == gid)
+		if (MY_GID(groups[i]) == gid)
 			return 1;
 	return 0;
 }
@@ -232,7 +236,7 @@ static long set_groups(long n, const gid_t *list, bool others)
 	if (!ret && others)
 		for_each_task(i, t)
 			if (is_other_thread(t))
-				sys_setgroups(t, current->cred.ngroups, current->cred.groups);
+				cred_copy_groups(t, current);
 	process_unlock(&setxid_lock);
 	restore_signals(&mask);
 	return ret;
@@ -310,13 +314,13 @@ unsigned long hook_getauxval(unsigned long type)
 {
 	switch (type) {
 	case AT_UID:
-		return current->cred.uid;
+		return MY_UID(uid);
 	case AT_EUID:
-		return current->cred.euid;
+		return MY_UID(euid);
 	case AT_GID:
-		return current->cred.gid;
+		return MY_GID(gid);
 	case AT_EGID:
-		return current->cred.egid;
+		return MY_GID(egid);
 	}
 	return next_getauxval(type);
 }

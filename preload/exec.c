@@ -66,6 +66,21 @@ void exec_failed(struct exec_handover *h)
 		sys_close(h->fd);
 }
 
+static long exec_allowed(void)
+{
+	struct refusal why;
+	uint64_t mask;
+	long ret;
+
+	if (likely(!(READ_ONCE(current->flags) & PF_NPROC_EXCEEDED)))
+		return 0;
+	block_signals(&mask);
+	ret = exec_nproc_check(current, &why);
+	restore_signals(&mask);
+	refusal_log(&why, "execve");
+	return ret;
+}
+
 /* The environment and the call are in one frame: what exec_env() makes lives on this stack. */
 static long exec_at(int dirfd, const char *path, char *const argv[], char *const envp[], int flags,
 		    const char *look_at)
@@ -73,9 +88,13 @@ static long exec_at(int dirfd, const char *path, char *const argv[], char *const
 	static char *const none[] = { NULL };
 	struct exec_env scratch;
 	struct exec_handover h;
-	const char *library = exec_prepare(&h, dirfd, look_at);
+	const char *library;
 	char **env;
-	long ret;
+	long ret = exec_allowed();
+
+	if (ret)
+		return ret;
+	library = exec_prepare(&h, dirfd, look_at);
 
 	if (!envp)
 		envp = none;

@@ -35,11 +35,12 @@ static int open_emulated(int dirfd, const char *path, int oflag)
 
 	if (!path)
 		return -ENOENT;
-	if ((oflag & (O_ACCMODE | O_PATH | O_DIRECTORY)) != O_RDONLY ||
-	    (oflag & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+	if (oflag & (O_PATH | O_DIRECTORY) || (oflag & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
 		return refuse_emulated(dirfd, path, oflag);
 	if (!proc_resolve(current, dirfd, path, &target))
-		return oflag & O_CREAT ? refuse_emulated(dirfd, path, oflag) : -ENOENT;
+		return oflag & (O_ACCMODE | O_CREAT) ? refuse_emulated(dirfd, path, oflag) : -ENOENT;
+	if ((oflag & O_ACCMODE) != O_RDONLY && !proc_is_written(target.file))
+		return refuse_emulated(dirfd, path, oflag);
 	/* Signals stay as they are: the real file, from which the text is made, shows the mask. */
 	fd = proc_open(current, &target, oflag);
 	return fd == -ESRCH ? -ENOENT : fd;
@@ -121,7 +122,9 @@ int hook___openat_2(int dirfd, const char *path, int oflag)
 
 static int mode_flags(const char *mode)
 {
-	return (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strpbrk(mode, "wa+") ? O_RDWR : O_RDONLY);
+	return (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, '+')	  ? O_RDWR :
+						      strpbrk(mode, "wa") ? O_WRONLY :
+									    O_RDONLY);
 }
 
 FILE *hook_fopen(const char *path, const char *mode)
@@ -165,6 +168,17 @@ static void proc_owner(int dirfd, const char *path, uint32_t *uid, uint32_t *gid
 	*gid = t->cred.egid;
 }
 
+/* Owners are shown as the caller's user namespace calls them. */
+static inline void shown_owner(uint32_t *uid, uint32_t *gid)
+{
+	uint32_t n = READ_ONCE(current->cred.user_ns);
+
+	if (likely(n == INIT_USER_NS))
+		return;
+	*uid = from_kuid_munged(n, *uid);
+	*gid = from_kgid_munged(n, *gid);
+}
+
 /* A descriptor of a queue: owner and mode are the model's. */
 static void queue_owner(struct stat *st)
 {
@@ -193,6 +207,7 @@ long hook_fstatat(int dirfd, const char *path, struct stat *st, int flags)
 		proc_owner(dirfd, path ? path : "", &st->st_uid, &st->st_gid);
 	else if (!path || !*path)
 		queue_owner(st);
+	shown_owner(&st->st_uid, &st->st_gid);
 	return 0;
 }
 
@@ -216,6 +231,7 @@ long hook_fstat(int fd, struct stat *st)
 		proc_owner(fd, "", &st->st_uid, &st->st_gid);
 	else
 		queue_owner(st);
+	shown_owner(&st->st_uid, &st->st_gid);
 	return 0;
 }
 
@@ -276,6 +292,8 @@ long hook_statx(int dirfd, const char *path, int flags, unsigned int mask, struc
 		return world_statx(dirfd, path, stx);
 	if (!ret && proc_maybe(stx->stx_blksize))
 		proc_owner(dirfd, path ? path : "", &stx->stx_uid, &stx->stx_gid);
+	if (!ret)
+		shown_owner(&stx->stx_uid, &stx->stx_gid);
 	return ret;
 }
 
@@ -345,4 +363,164 @@ EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t offset, size_t buf
 	if (!task_here())
 		return errno_ret(sys_call(__NR_pread64, fd, buf, n, offset));
 	return errno_ret(hook_pread(fd, buf, n, offset));
+}
+
+/* --- writing: only for processes that have opened an emulated file for it --- */
+
+static inline bool may_have_written(void)
+{
+	return unlikely(READ_ONCE(current->flags) & PF_PROC_WRITER);
+}
+
+static long write_emulated(int fd, const void *buf, size_t n, off_t offset)
+{
+	uint64_t mask;
+	long ret;
+
+	block_signals(&mask);
+	ret = proc_write(current, fd, buf, n, offset);
+	restore_signals(&mask);
+	return ret;
+}
+
+ssize_t hook_write(int fd, const void *buf, size_t n)
+{
+	long ret = may_have_written() ? write_emulated(fd, buf, n, -1) : -EBADF;
+
+	return ret == -EBADF ? next_write(fd, buf, n) : errno_ret(ret);
+}
+
+long hook_sys_write(int fd, const void *buf, size_t n)
+{
+	long ret = may_have_written() ? write_emulated(fd, buf, n, -1) : -EBADF;
+
+	return ret == -EBADF ? sys_call(__NR_write, fd, buf, n) : ret;
+}
+
+long hook_pwrite(int fd, const void *buf, size_t n, off_t offset)
+{
+	long ret = may_have_written() && offset >= 0 ? write_emulated(fd, buf, n, offset) : -EBADF;
+
+	return ret == -EBADF ? sys_call(__NR_pwrite64, fd, buf, n, offset) : ret;
+}
+
+/* Piece by piece, as the kernel does with files of its own. */
+static long writev_emulated(int fd, const struct iovec *iov, int n)
+{
+	long done = 0, ret = -EBADF;
+
+	for (int i = 0; i < n; i++) {
+		if (!iov[i].iov_len && i + 1 < n)
+			continue;
+		ret = write_emulated(fd, iov[i].iov_base, iov[i].iov_len, -1);
+		if (ret < 0)
+			return done ? done : ret;
+		done += ret;
+	}
+	return ret < 0 ? ret : done;
+}
+
+ssize_t hook_writev(int fd, const struct iovec *iov, int n)
+{
+	long ret = may_have_written() ? writev_emulated(fd, iov, n) : -EBADF;
+
+	return ret == -EBADF ? next_writev(fd, iov, n) : errno_ret(ret);
+}
+
+/* What stdio has written itself. 0, or -1 and errno. */
+int flush_emulated(int fd)
+{
+	uint64_t mask;
+	long ret;
+
+	if (!may_have_written() || fd < 0)
+		return 0;
+	block_signals(&mask);
+	ret = proc_flush(current, fd);
+	restore_signals(&mask);
+	return errno_ret(ret);
+}
+
+int hook_fflush(FILE *stream)
+{
+	int ret = next_fflush(stream);
+
+	if (!stream || !flush_emulated(fileno(stream)))
+		return ret;
+	stream->_flags |= _IO_ERR_SEEN; /* some only ask ferror(3) */
+	return EOF;
+}
+
+int hook_vdprintf(int fd, const char *format, va_list args)
+{
+	int ret = next_vdprintf(fd, format, args);
+
+	return flush_emulated(fd) ? -1 : ret;
+}
+
+EXPORT int dprintf(int fd, const char *format, ...)
+{
+	va_list args;
+	int ret;
+
+	va_start(args, format);
+	ret = task_here() ? hook_vdprintf(fd, format, args) :
+			    ((__typeof__(vdprintf) *)find_next("vdprintf"))(fd, format, args);
+	va_end(args);
+	return ret;
+}
+
+int hook___vdprintf_chk(int fd, int flag, const char *format, va_list args)
+{
+	int ret = next___vdprintf_chk(fd, flag, format, args);
+
+	return flush_emulated(fd) ? -1 : ret;
+}
+
+EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...);
+EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+	va_list args;
+	int ret;
+
+	va_start(args, format);
+	ret = task_here() ? hook___vdprintf_chk(fd, flag, format, args) :
+			    ((__typeof__(__vdprintf_chk) *)find_next("__vdprintf_chk"))(
+				    fd, flag, format, args);
+	va_end(args);
+	return ret;
+}
+
+/* --- links of namespaces --- */
+
+long hook_readlinkat(int dirfd, const char *path, char *buf, size_t size)
+{
+	long ret = proc_readlink(current, dirfd, path, buf, size);
+
+	return ret ? ret : sys_call(__NR_readlinkat, dirfd, path, buf, size);
+}
+
+long hook_readlink(const char *path, char *buf, size_t size)
+{
+	return hook_readlinkat(AT_FDCWD, path, buf, size);
+}
+
+EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t size, size_t buflen);
+EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t size, size_t buflen)
+{
+	if (size > buflen)
+		__chk_fail();
+	if (!task_here())
+		return errno_ret(sys_call(__NR_readlinkat, dirfd, path, buf, size));
+	return errno_ret(hook_readlinkat(dirfd, path, buf, size));
+}
+
+EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t size, size_t buflen);
+EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t size, size_t buflen)
+{
+	if (size > buflen)
+		__chk_fail();
+	if (!task_here())
+		return errno_ret(sys_call(__NR_readlinkat, AT_FDCWD, path, buf, size));
+	return errno_ret(hook_readlinkat(AT_FDCWD, path, buf, size));
 }

@@ -94,7 +94,7 @@ pid_t hook__Fork(void)
  * The three C parts of a call made in syscall.S. A reference to the slot is all that lives across
  * the call, in a register; 0 means that the process is not attached.
  */
-long clone_enter(long nr, long a1);
+long clone_enter(long nr, long a1, long *frame);
 void clone_child(uint32_t ref);
 long clone_parent(uint32_t ref, long ret);
 
@@ -127,7 +127,47 @@ static uint64_t flags_of(long nr, long a1)
 	return 0;
 }
 
-long clone_enter(long nr, long a1)
+/*
+ * The call goes with other arguments than the program's: @frame[0] is a1, @frame[-1] a2. The slot of
+ * the new task has room for those of clone3(), for as long as anybody needs them.
+ */
+static long replace_flags(struct task_struct *t, long nr, long *frame, uint64_t flags, uint64_t real)
+{
+	size_t size = frame[-1];
+
+	if (nr == __NR_clone) {
+		frame[0] = (frame[0] & ~(long)flags) | (long)real;
+		return 0;
+	}
+	if (size > sizeof(t->clone_args))
+		return -E2BIG;
+	if (copy_from_user(t->clone_args, (const void *)frame[0], size))
+		return -EFAULT;
+	t->clone_args[0] = real;
+	frame[0] = (long)t->clone_args;
+	return 0;
+}
+
+#define NAMESPACE_FLAGS                                                                      \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |       \
+	 CLONE_NEWPID | CLONE_NEWNET)
+
+/* 0 or -errno; the new task is then gone. */
+static long make_host_call(const struct new_task *n, long nr, long *frame, uint64_t flags)
+{
+	long real;
+
+	if (likely(!(flags & NAMESPACE_FLAGS)) || !frame)
+		return 0;
+	real = host_flags(flags);
+	if (real >= 0 && (uint64_t)real != flags)
+		real = replace_flags(n->t, nr, frame, flags, real);
+	if (real < 0)
+		new_task_failed(n, -real);
+	return real < 0 ? real : 0;
+}
+
+long clone_enter(long nr, long a1, long *frame)
 {
 	struct new_task n;
 	uint64_t mask, flags;
@@ -138,6 +178,8 @@ long clone_enter(long nr, long a1)
 	block_signals(&mask);
 	flags = flags_of(nr, a1);
 	err = new_task(&n, flags, clone_name(nr));
+	if (!err)
+		err = make_host_call(&n, nr, frame, flags);
 	if (!err)
 		n.t->start_flags = flags;
 	restore_signals(&mask);
@@ -213,7 +255,8 @@ static int clone_start(void *arg)
 static int clone_attached(int (*fn)(void *), void *stack, int flags, void *arg, pid_t *ptid,
 			  void *tls, pid_t *ctid)
 {
-	long ref = clone_enter(__NR_clone, (unsigned int)flags);
+	long frame[2] = { 0, (unsigned int)flags };
+	long ref = clone_enter(__NR_clone, (unsigned int)flags, &frame[1]);
 	struct task_struct *t;
 
 	if (ref < 0)
@@ -222,7 +265,7 @@ static int clone_attached(int (*fn)(void *), void *stack, int flags, void *arg, 
 	t->start_fn = (uint64_t)fn;
 	t->start_arg = (uint64_t)arg;
 	return clone_parent(ref, ({
-		int pid = next_clone(clone_start, stack, flags, t, ptid, tls, ctid);
+		int pid = next_clone(clone_start, stack, (int)frame[1], t, ptid, tls, ctid);
 
 		pid < 0 ? -errno : pid;
 	}));

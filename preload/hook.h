@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <mqueue.h>
+#include <stdarg.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <pthread.h>
@@ -51,6 +52,7 @@ static inline struct task_struct *task_here(void)
 
 /* Not in a header of libc's without fortification. */
 void __longjmp_chk(struct __jmp_buf_tag env[1], int val) __attribute__((noreturn));
+int __vdprintf_chk(int fd, int flag, const char *format, va_list args);
 void __chk_fail(void) __attribute__((noreturn));
 
 /* libc's own functions, where a raw system call cannot stand for them. Found at attachment. */
@@ -96,6 +98,9 @@ int new_task(struct new_task *n, uint64_t clone_flags, const char *call);
 void new_task_failed(const struct new_task *n, int err);
 void child_starts(const struct new_task *n);
 void reaped(pid_t pid);
+int flush_emulated(int fd);
+long host_flags(uint64_t flags);
+pid_t pid_behind(int fd);
 char *const *exec_environ(void);
 
 /* The hooks that have no entry of type SYS or FUN in names.def, or another prototype there. */
@@ -144,6 +149,7 @@ long hook_sys_rt_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct
 			      size_t size);
 long hook_sys_signalfd4(int fd, const sigset_t *mask, size_t size, int flags);
 long hook_sys_read(int fd, void *buf, size_t n);
+long hook_sys_write(int fd, const void *buf, size_t n);
 long hook_sys_openat(int dirfd, const char *path, int oflag, mode_t mode);
 
 #endif

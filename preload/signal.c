@@ -43,10 +43,18 @@ struct send {
 	enum sig_queue q;
 	int sig, code;
 	pid_t tgid, tid; /* as the caller names the target */
-	const siginfo_t *info; /* the program's; NULL: the kernel makes one */
+	siginfo_t *info; /* a copy of the program's; NULL: the kernel makes one */
 	long nr, a[4];
 	int how, mark; /* send_signal()'s answer */
 };
+
+/* What @uid, a name in the caller's user namespace, is called in that of the target. */
+static uint32_t target_uid(const struct task_struct *t, uint32_t uid)
+{
+	uint32_t from = current->cred.user_ns, to = READ_ONCE(t->cred.user_ns);
+
+	return likely(from == to) ? uid : from_kuid_munged(to, make_kuid(from, uid));
+}
 
 static void sender_info(siginfo_t *info, int sig)
 {
@@ -54,7 +62,7 @@ static void sender_info(siginfo_t *info, int sig)
 	info->si_signo = sig;
 	info->si_code = SI_QUEUE;
 	info->si_pid = own_tgid();
-	info->si_uid = current->cred.uid;
+	info->si_uid = from_kuid_munged(current->cred.user_ns, current->cred.uid);
 }
 
 /* With a mark for the receiver's side, which puts in what the program is to see. */
@@ -66,6 +74,8 @@ static void marked_send(struct send *s)
 		info = *s->info;
 	else
 		sender_info(&info, s->sig);
+	if (!s->info)
+		info.si_uid = target_uid(s->t, info.si_uid);
 	info.si_signo = s->sig;
 	if (s->code == SI_USER || s->code == SI_TKILL)
 		info.si_code = SI_QUEUE;
@@ -121,6 +131,8 @@ static long send(struct send *s)
 
 	if (ret)
 		return ret;
+	if (s->t && s->info)
+		s->info->si_uid = target_uid(s->t, s->info->si_uid);
 	if (!s->t || !s->sig)
 		return sys_call(s->nr, s->a[0], s->a[1], s->a[2], s->a[3]);
 	defer_signals();
@@ -394,8 +406,8 @@ int hook_pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 #define SIGNAL_THREAD       1u /* PIDFD_SIGNAL_THREAD */
 #define SIGNAL_THREAD_GROUP 2u
 
-/* The number that the descriptor stands for; <= 0: none that we could know. */
-static pid_t pid_behind(int fd)
+/* pid_behind - the number that a pidfd stands for; <= 0: none that we could know. */
+pid_t pid_behind(int fd)
 {
 	char path[40], text[512];
 	const char *p;
@@ -447,6 +459,7 @@ long hook_pidfd_send_signal(int fd, int sig, siginfo_t *uinfo, unsigned int flag
 			return -EPERM;
 		s.code = info.si_code;
 		s.info = &info;
+		s.a[2] = (long)&info;
 	}
 	return send(&s);
 }

@@ -24,20 +24,27 @@ static void apply_attributes(struct task_struct *t, const posix_spawnattr_t *att
 		next_posix_spawnattr_getflags(attr, &flags);
 	if (!(flags & POSIX_SPAWN_RESETIDS))
 		return;
-	sys_setresuid(t, -1, t->cred.uid, -1);
-	sys_setresgid(t, -1, t->cred.gid, -1);
+	sys_setresuid(t, -1, from_kuid(t->cred.user_ns, t->cred.uid), -1);
+	sys_setresgid(t, -1, from_kgid(t->cred.user_ns, t->cred.gid), -1);
 }
 
 static int spawn_task(struct new_task *n, const posix_spawnattr_t *attr, const char *call)
 {
+	struct refusal why = { 0 };
 	uint64_t mask;
 	int err;
 
 	block_signals(&mask);
 	err = new_task(n, SIGCHLD, call);
-	if (!err)
+	if (!err) {
 		apply_attributes(n->t, attr);
+		err = exec_nproc_check(n->t, &why);
+		if (err)
+			new_task_failed(n, 0);
+	}
 	restore_signals(&mask);
+	if (err && why.err)
+		refusal_log(&why, "execve");
 	return -err;
 }
 
@@ -394,9 +401,22 @@ int hook_pclose(FILE *stream)
 	return status;
 }
 
-int hook_fclose(FILE *stream)
+static int close_any(FILE *stream)
 {
 	int status, ret = stream ? close_stream(stream, &status) : 1;
 
 	return ret == 1 ? next_fclose(stream) : ret;
+}
+
+/* An emulated file gets what the stream still holds while there is a descriptor. */
+int hook_fclose(FILE *stream)
+{
+	bool lost = stream && unlikely(READ_ONCE(current->flags) & PF_PROC_WRITER) &&
+		    hook_fflush(stream);
+	int err = errno, ret = close_any(stream);
+
+	if (!lost)
+		return ret;
+	errno = err;
+	return EOF;
 }

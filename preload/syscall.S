@@ -60,6 +60,7 @@ syscall:
 	push	%rcx
 	push	%r8
 	push	%r9
+	lea	32(%rsp), %rdx	/* a1 on the stack, and below it a2: flags may be taken away */
 	call_c	clone_enter	/* %rax: reference; 0 = not attached; < 0 = -errno */
 	mov	%rax, %r11
 	pop	%r8		/* a5 */
@@ -92,6 +93,7 @@ vfork:
 vfork_pop:
 	mov	$__NR_vfork, %edi
 	xor	%esi, %esi
+	xor	%edx, %edx
 	call_c	clone_enter
 	mov	%rax, %r9
 	test	%r9, %r9

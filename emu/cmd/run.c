@@ -50,6 +50,21 @@ static int set_cap_drop(void *options, const char *arg)
 	return run_cap_option(options, arg);
 }
 
+static int set_userns(void *options, const char *arg)
+{
+	uint64_t v;
+
+	if (!cmd_number(arg, USER_NS_LEVELS, &v))
+		return cmd_error("--userns %s: not a number from 0 to %d", arg, USER_NS_LEVELS);
+	((struct run_options *)options)->userns = v;
+	return 0;
+}
+
+static int set_sysctl(void *options, const char *arg)
+{
+	return run_sysctl_option(options, arg);
+}
+
 static int set_quiet(void *options, const char *arg)
 {
 	(void)arg;
@@ -193,37 +208,43 @@ static void fill_header(const char *preload)
 	world_sign_life();
 }
 
-/* The launcher's slot and the program's task. False when there is no room for them. */
-static bool populate(struct launch *l)
+/* The launcher's slot and the program's task. 0, or an exit status after a message. */
+static int populate(struct launch *l)
 {
 	struct cred cred;
+	int ret;
 
 	run_credentials(l->options, &cred);
 	current = task_observer(cmd_pid());
 	if (current)
 		l->task = task_first(&cred, l->options->rlim);
 	if (!l->task)
-		return false;
+		return -complain_create(-ENOMEM, world->name);
+	ret = run_namespaces(l->options, l->task);
+	if (ret)
+		return ret;
 	if (l->kind != EXEC_ENTERED && l->kind != EXEC_UNKNOWN)
 		uncovered_log(exec_kind_name(l->kind), l->path);
 	smp_store_release(&world->state, WORLD_RUNNING);
-	return true;
+	return 0;
 }
 
 static int run_in_world(struct launch *l, const char *preload)
 {
 	char path[WORLD_PATH_MAX];
+	int ret;
 
 	l->world_fd = run_create_world(l->options);
 	if (l->world_fd < 0)
 		return -l->world_fd;
 	cmd_guard(world->name);
 	fill_header(preload);
-	if (populate(l))
+	ret = populate(l);
+	if (!ret)
 		return launcher_run(l);
 	world_path(path, world->uid, world->name);
 	world_remove_file(l->world_fd, path);
-	return -complain_create(-ENOMEM, world->name);
+	return ret;
 }
 
 /* A world inside a world: the program would be told two stories. A stale variable is replaced. */
@@ -276,6 +297,8 @@ static const struct cmd_option run_options[] = {
 	{ "uid", 0, "UID", "start as UID, without groups, with capabilities only if 0", set_uid },
 	{ "gid", 0, "GID", "start with group GID", set_gid },
 	{ "cap-drop", 0, "CAP[,CAP]", "start without these capabilities", set_cap_drop },
+	{ "userns", 0, "N", "start inside N nested user namespaces, with the same ids", set_userns },
+	{ "sysctl", 0, "KEY=VALUE", "set user.max_... or fs.mqueue... of the initial namespaces", set_sysctl },
 	{ "quiet", 0, NULL, "no summary of refusals on stderr", set_quiet },
 	{ "strict", 0, NULL, "a PROG that cannot be entered is an error", set_strict },
 	{ "world", 0, "NAME", "name the world, so that others can look at it", set_world },

@@ -12,6 +12,7 @@
 #include <kpemu/cred.h>
 #include <kpemu/exec.h>
 #include <kpemu/sched.h>
+#include <kpemu/sysctl.h>
 
 struct real_limit {
 	bool set;
@@ -26,6 +27,9 @@ struct run_options {
 	uint64_t cap_drop;
 	bool set_rlim[UCOUNT_RLIMIT_COUNTS];
 	struct rlim rlim[UCOUNT_RLIMIT_COUNTS]; /* for the model */
+	uint32_t userns; /* nested user namespaces to start in */
+	bool set_sysctl[NR_SYSCTLS];
+	int64_t sysctl[NR_SYSCTLS];
 	struct real_limit real[RLIM_NLIMITS]; /* for the kernel, in the program's process */
 };
 
@@ -50,6 +54,15 @@ int run_limit_refused(const struct run_options *options, int resource, int err);
 
 /* run_cap_option - one --cap-drop CAP[,CAP]. 0 or CMD_ERROR after a message. */
 int run_cap_option(struct run_options *options, const char *arg);
+
+/* run_sysctl_option - one --sysctl KEY=VALUE. 0 or CMD_ERROR after a message. */
+int run_sysctl_option(struct run_options *options, const char *arg);
+
+/*
+ * run_namespaces - before the program's task @t starts: the sysctls of the initial namespaces, then
+ * the namespaces that it starts in. 0 or CMD_ERROR after a message.
+ */
+int run_namespaces(const struct run_options *options, struct task_struct *t);
 
 /* run_credentials - the identity at start: the caller's own, changed as the options say. */
 void run_credentials(const struct run_options *options, struct cred *cred);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* kpemu stat: a world at one glance: records, queues, counts, refusals. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -153,6 +154,39 @@ static void print_records(void)
 	print_mlocked();
 }
 
+static const char *max_text(char *buf, size_t size, uint32_t n, enum rlimit_type type)
+{
+	long max = userns_rlimit_max(n, type);
+
+	if (max == LONG_MAX)
+		return "unlimited";
+	snprintf(buf, size, "%ld", max);
+	return buf;
+}
+
+/* What a namespace lets through to the records above it; MEMLOCK in bytes, against pages. */
+static void print_user_namespaces(void)
+{
+	struct user_namespace *ns;
+	bool any = false;
+
+	for_each_user_ns(n, ns) {
+		if (!n || !slot_live(ns))
+			continue;
+		if (!any)
+			printf("\n%4s %6s %10s %12s %12s %12s %12s\n", "NS", "PARENT", "OWNER",
+			       "MAX-NPROC", "SIGPENDING", "MSGQUEUE", "MEMLOCK");
+		any = true;
+		printf("%4u %6u %10u", n, ns->parent, ns->owner);
+		for (size_t i = 0; i < NR_LIMITS; i++) {
+			char buf[24];
+
+			printf(" %12s", max_text(buf, sizeof(buf), n, limits[i].type));
+		}
+		printf("\n");
+	}
+}
+
 static void print_queues(void)
 {
 	struct mqueue_inode *q;
@@ -255,6 +289,32 @@ static json_t *records_json(void)
 	return list;
 }
 
+static json_t *user_namespaces_json(void)
+{
+	json_t *list = json_array();
+	struct user_namespace *ns;
+
+	for_each_user_ns(n, ns) {
+		json_t *v;
+
+		if (!n || !slot_live(ns))
+			continue;
+		v = json_object();
+		cmd_json_number(v, "number", n);
+		cmd_json_number(v, "parent", ns->parent);
+		cmd_json_number(v, "level", ns->level);
+		cmd_json_number(v, "owner", ns->owner);
+		for (size_t i = 0; i < NR_LIMITS; i++) {
+			long max = userns_rlimit_max(n, limits[i].type);
+
+			json_object_set_new(v, rlimit_name(limits[i].type),
+					    max == LONG_MAX ? json_null() : json_integer(max));
+		}
+		json_array_append_new(list, v);
+	}
+	return list;
+}
+
 static json_t *mlocked_json(void)
 {
 	struct mlocked sum = read_mlocked();
@@ -309,6 +369,7 @@ static int print_json(bool alive)
 	json_object_set_new(v, "world", world_json(alive));
 	json_object_set_new(v, "records", records_json());
 	json_object_set_new(v, "mlock", mlocked_json());
+	json_object_set_new(v, "user_namespaces", user_namespaces_json());
 	json_object_set_new(v, "queues", queues_json());
 	json_object_set_new(v, "counts", counts_json());
 	json_object_set_new(v, "refusals", cmd_refusals_json());
@@ -320,6 +381,7 @@ static int print_text(bool alive)
 {
 	print_world(alive);
 	print_records();
+	print_user_namespaces();
 	print_queues();
 	print_counts();
 	print_refusals();

@@ -156,7 +156,7 @@ static const char *amount(char *buf, size_t size, uint32_t type, int64_t v)
 
 static const char *type_name(uint32_t type)
 {
-	return type < UCOUNT_RLIMIT_COUNTS ? rlimit_name(type) : "unknown";
+	return rlimit_name(type);
 }
 
 static const char *errno_name(int err)

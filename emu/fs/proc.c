@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The emulated files under /proc: which path names one, and its text. */
+#include <dirent.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,10 +15,12 @@
 #include <kpemu/proc.h>
 #include <kpemu/sched.h>
 #include <kpemu/signal.h>
+#include <kpemu/sysctl.h>
 #include <kpemu/ucount.h>
 #include <kpemu/world.h>
 
 #include "emu/lib/rawsys.h"
+#include "emu/lib/uaccess.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3; hosts with vm.memfd_noexec=2 refuse a memfd without */
@@ -106,13 +110,26 @@ static unsigned long real_number(const struct proc_text *x)
 	return v;
 }
 
+/* Ids are shown as the reader's user namespace calls them. */
+static uint32_t reader_ns(void)
+{
+	return current ? READ_ONCE(current->cred.user_ns) : INIT_USER_NS;
+}
+
+static uint32_t shown_id(uint32_t id, bool gid)
+{
+	return gid ? from_kgid_munged(reader_ns(), id) : from_kuid_munged(reader_ns(), id);
+}
+
 /* arg: where in struct cred the real id is; effective, saved and fs id follow it. */
 static void show_ids(struct proc_text *x, const struct proc_line *line)
 {
 	const uint32_t *id = (const void *)((const char *)&x->task->cred + line->arg);
+	bool gid = line->arg == offsetof(struct cred, gid);
 
-	text_printf(x, "%s\t%u\t%u\t%u\t%u\n", line->start, READ_ONCE(id[0]), READ_ONCE(id[1]),
-		    READ_ONCE(id[2]), READ_ONCE(id[3]));
+	text_printf(x, "%s\t%u\t%u\t%u\t%u\n", line->start, shown_id(READ_ONCE(id[0]), gid),
+		    shown_id(READ_ONCE(id[1]), gid), shown_id(READ_ONCE(id[2]), gid),
+		    shown_id(READ_ONCE(id[3]), gid));
 }
 
 /* The kernel puts a blank between the groups and one at the end, whether there are any or not. */
@@ -123,7 +140,7 @@ static void show_groups(struct proc_text *x, const struct proc_line *line)
 
 	text_printf(x, "%s\t", line->start);
 	for (uint32_t i = 0; i < n && i < CRED_NGROUPS_MAX; i++)
-		text_printf(x, i ? " %u" : "%u", READ_ONCE(cred->groups[i]));
+		text_printf(x, i ? " %u" : "%u", shown_id(READ_ONCE(cred->groups[i]), true));
 	text_put(x, " \n", 2);
 }
 
@@ -244,6 +261,54 @@ static const struct proc_line limits_lines[] = {
 	{ NULL, NULL, 0 },
 };
 
+/* --- maps --- */
+
+/* On the right are names in the namespace of the reader, or in the parent of his own. */
+static void show_map(struct proc_text *x, bool gid)
+{
+	uint32_t n = READ_ONCE(x->task->cred.user_ns), lower = reader_ns(), extents;
+	struct user_namespace *ns = user_ns_of(n);
+	const struct uid_gid_map *map;
+
+	if (n == INIT_USER_NS) {
+		text_printf(x, "%10u %10u %10u\n", 0, 0, UINT32_MAX);
+		return;
+	}
+	if (!ns)
+		return;
+	if (lower == n)
+		lower = ns->parent;
+	map = gid ? &ns->gid_map : &ns->uid_map;
+	extents = smp_load_acquire(&map->nr_extents);
+	for (uint32_t i = 0; i < extents && i < USER_NS_EXTENTS; i++) {
+		const struct uid_gid_extent *e = &map->extent[i];
+
+		text_printf(x, "%10u %10u %10u\n", e->first,
+			    gid ? from_kgid(lower, e->lower_first) : from_kuid(lower, e->lower_first),
+			    e->count);
+	}
+}
+
+static void show_uid_map(struct proc_text *x)
+{
+	show_map(x, false);
+}
+
+static void show_gid_map(struct proc_text *x)
+{
+	show_map(x, true);
+}
+
+static void show_setgroups(struct proc_text *x)
+{
+	uint32_t n = READ_ONCE(x->task->cred.user_ns);
+	struct user_namespace *ns = user_ns_of(n);
+	bool allowed = n == INIT_USER_NS ||
+		       (ns && READ_ONCE(ns->flags) & USERNS_SETGROUPS_ALLOWED);
+
+	text_printf(x, "%s\n", allowed ? "allow" : "deny");
+}
+
 /* --- /proc/kpemu --- */
 
 /* Before a person reads numbers of the world: what waits, and who is dead. */
@@ -330,7 +395,7 @@ static void show_refusal(struct proc_text *x, const struct refusal_record *rec)
 	char call[sizeof(rec->call) + 1], comm[sizeof(rec->comm) + 1];
 
 	text_printf(x, "%-10s %5d %4u %10u %12lld %12lld %12lld %-6s %-15s %7d %7lld %s\n",
-		    r->type < UCOUNT_RLIMIT_COUNTS ? rlimit_name(r->type) : "?", r->level, r->ns,
+		    rlimit_name(r->type), r->level, r->ns,
 		    r->uid, amount(r->type, r->use), amount(r->type, r->limit),
 		    amount(r->type, r->asked), err ? err : "?",
 		    printable(call, sizeof(call), rec->call, sizeof(rec->call), true), r->pid,
@@ -365,21 +430,42 @@ static void show_events(struct proc_text *x)
 	show_count(x, "refusals_lost", READ_ONCE(world->refusals_lost));
 }
 
-/* A file of a task has a table of lines, one of the world a function for all of it. */
+/*
+ * A file of a task has a table of lines, if some are the real file's, or a function for all of its
+ * text; one of the world has a function. Of the others the text is a matter of the target.
+ */
 static const struct {
 	const char *name;
 	const struct proc_line *lines;
 	void (*show)(struct proc_text *x);
+	bool of_world;
 } proc_files[NR_PROC_FILES] = {
-	[PROC_STATUS] = { "status", status_lines, NULL },
-	[PROC_LIMITS] = { "limits", limits_lines, NULL },
-	[PROC_UCOUNTS] = { "ucounts", NULL, show_ucounts },
-	[PROC_EVENTS] = { "events", NULL, show_events },
+	[PROC_STATUS] = { "status", status_lines, NULL, false },
+	[PROC_LIMITS] = { "limits", limits_lines, NULL, false },
+	[PROC_UID_MAP] = { "uid_map", NULL, show_uid_map, false },
+	[PROC_GID_MAP] = { "gid_map", NULL, show_gid_map, false },
+	[PROC_SETGROUPS] = { "setgroups", NULL, show_setgroups, false },
+	[PROC_NS_USER] = { "ns/user", NULL, NULL, false },
+	[PROC_NS_IPC] = { "ns/ipc", NULL, NULL, false },
+	[PROC_SYSCTL] = { "sys", NULL, NULL, false },
+	[PROC_UCOUNTS] = { "ucounts", NULL, show_ucounts, true },
+	[PROC_EVENTS] = { "events", NULL, show_events, true },
 };
 
 static bool is_world_file(enum proc_file file)
 {
-	return file < NR_PROC_FILES && proc_files[file].show;
+	return file < NR_PROC_FILES && proc_files[file].of_world;
+}
+
+static bool is_ns_file(enum proc_file file)
+{
+	return file == PROC_NS_USER || file == PROC_NS_IPC;
+}
+
+bool proc_is_written(enum proc_file file)
+{
+	return file == PROC_UID_MAP || file == PROC_GID_MAP || file == PROC_SETGROUPS ||
+	       file == PROC_SYSCTL;
 }
 
 static enum proc_file file_named(const char *name, size_t len)
@@ -388,6 +474,16 @@ static enum proc_file file_named(const char *name, size_t len)
 		if (strlen(proc_files[f].name) == len && !memcmp(proc_files[f].name, name, len))
 			return f;
 	return PROC_NONE;
+}
+
+/* Could @last be the last name of such a path? */
+static enum proc_file file_ending(const char *last)
+{
+	if (last[0] == 'u' && !strcmp(last, "user"))
+		return PROC_NS_USER;
+	if (last[0] == 'i' && !strcmp(last, "ipc"))
+		return PROC_NS_IPC;
+	return file_named(last, strlen(last));
 }
 
 /* Read on behind the unread bytes, which go to the front. Bytes read, 0 at the end, -errno. */
@@ -531,6 +627,17 @@ static long make_world_text(enum proc_file file, int fd)
 	return x.err ? x.err : sys_call(__NR_ftruncate, fd, x.pos);
 }
 
+static long make_sysctl_text(struct task_struct *t, unsigned int id, int fd)
+{
+	struct proc_text x = { .in = -1, .out = fd };
+
+	if (id >= NR_SYSCTLS)
+		return -ENOENT;
+	text_printf(&x, "%d\n", sysctl_read(t, id));
+	text_flush(&x);
+	return x.err ? x.err : sys_call(__NR_ftruncate, fd, x.pos);
+}
+
 /* Replace the content of @fd by the text of @target. 0 or -errno. */
 static long make_text(struct task_struct *t, const struct proc_target *target, int fd)
 {
@@ -540,19 +647,29 @@ static long make_text(struct task_struct *t, const struct proc_target *target, i
 
 	if (is_world_file(target->file))
 		return make_world_text(target->file, fd);
+	if (is_ns_file(target->file))
+		return 0;
+	if (target->file == PROC_SYSCTL)
+		return make_sysctl_text(t, target->tgid - 1, fd);
 
 	x.task = find_task(t, target->tid);
 	if (!x.task || READ_ONCE(x.task->tgid) != target->tgid)
 		return -ESRCH;
 	word = READ_ONCE(x.task->slot);
-	x.in = open_real(t, target);
-	if (x.in < 0)
-		return x.in;
 	x.out = fd;
 	x.err = 0;
 	x.pos = x.at = x.end = x.held = 0;
-	err = text_copy(&x, proc_files[target->file].lines);
-	sys_close(x.in);
+	if (proc_files[target->file].show) {
+		proc_files[target->file].show(&x);
+		text_flush(&x);
+		err = x.err;
+	} else {
+		x.in = open_real(t, target);
+		if (x.in < 0)
+			return x.in;
+		err = text_copy(&x, proc_files[target->file].lines);
+		sys_close(x.in);
+	}
 	if (!err && !same_task(x.task, word))
 		err = -ESRCH;
 	return err ? err : sys_call(__NR_ftruncate, fd, x.pos);
@@ -685,32 +802,95 @@ static int reopen(int fd, int flags)
 	return sys_open(path, flags | O_CLOEXEC, 0);
 }
 
-/* What the program gets cannot be written to, as the real file could not. */
-static void make_read_only(int fd, int oflag)
+/* What the program gets can be used as it asked for, as the real file could. */
+static void set_access(int fd, int oflag)
 {
-	int ro = reopen(fd, O_RDONLY);
+	int again = reopen(fd, oflag & O_ACCMODE);
 
-	if (ro < 0)
+	if (again < 0)
 		return;
-	sys_call(__NR_dup3, ro, fd, oflag & O_CLOEXEC);
-	sys_close(ro);
+	sys_call(__NR_dup3, again, fd, oflag & O_CLOEXEC);
+	sys_close(again);
+}
+
+/* Any thread of the process, and what it starts, may write to it. */
+static void mark_writers(struct task_struct *t)
+{
+	struct task_struct *p;
+
+	for_each_task(i, p)
+		if (READ_ONCE(p->tgid) == t->tgid && !(READ_ONCE(p->flags) & PF_PROC_WRITER))
+			fetch_or(&p->flags, (uint32_t)PF_PROC_WRITER);
+}
+
+/* Mode and owner of the real files, and what their open functions ask for. */
+static long may_write(struct task_struct *t, const struct proc_target *target)
+{
+	struct task_struct *p;
+
+	if (!proc_is_written(target->file))
+		return -EACCES;
+	if (target->file == PROC_SYSCTL)
+		return sysctl_may_write(t, target->tgid - 1) ? 0 : -EACCES;
+	p = find_task(t, target->tid);
+	if (!p)
+		return -ESRCH;
+	if (t->cred.fsuid != p->cred.euid &&
+	    !capable_wrt(t, p->cred.euid, p->cred.egid, CAP_DAC_OVERRIDE))
+		return -EACCES;
+	if (target->file == PROC_SETGROUPS && !ns_capable(t, p->cred.user_ns, CAP_SYS_ADMIN))
+		return -EACCES;
+	return 0;
+}
+
+/* From now on the namespace may be held by a descriptor alone. */
+static long mark_opened(struct task_struct *t, const struct proc_target *target)
+{
+	struct user_namespace *user;
+	struct ns_common *ns;
+	bool there;
+
+	ns_lock(t);
+	if (target->file == PROC_NS_USER) {
+		user = user_ns_of(target->tgid);
+		there = user && user->serial == (uint64_t)target->tid;
+		if (there)
+			fetch_or(&user->flags, (uint32_t)USERNS_OPENED);
+	} else {
+		ns = table_slot(TABLE_NS, target->tgid);
+		there = ns && ns->serial == (uint64_t)target->tid;
+		if (there)
+			WRITE_ONCE(ns->opened, 1);
+	}
+	ns_unlock();
+	return there ? 0 : -ENOENT;
 }
 
 /* The snapshot comes first: programs count on getting the lowest free descriptor. */
 int proc_open(struct task_struct *t, const struct proc_target *target, int oflag)
 {
-	int fd = snapshot_create(target, oflag);
-	long err;
+	bool write = (oflag & O_ACCMODE) != O_RDONLY;
+	long err = write ? may_write(t, target) : 0;
+	int fd;
 
+	if (err)
+		return err;
+	fd = snapshot_create(target, oflag);
 	if (fd < 0)
 		return fd;
-	err = make_text(t, target, fd);
+	err = 0;
+	if (is_ns_file(target->file))
+		err = mark_opened(t, target);
+	else if ((oflag & O_ACCMODE) != O_WRONLY)
+		err = make_text(t, target, fd);
 	if (err) {
 		sys_close(fd);
 		return err;
 	}
-	make_read_only(fd, oflag);
+	set_access(fd, oflag);
 	mark_readers(t);
+	if (write)
+		mark_writers(t);
 	return fd;
 }
 
@@ -722,12 +902,89 @@ int proc_refresh(struct task_struct *t, int fd)
 
 	if (!snapshot_target(fd, &target))
 		return 0;
+	if ((sys_call(__NR_fcntl, fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
+		return 1;
 	rw = reopen(fd, O_RDWR);
 	if (rw < 0)
 		return rw;
 	err = make_text(t, &target, rw);
 	sys_close(rw);
 	return err ? err : 1;
+}
+
+/* --- writing --- */
+
+static long write_target(struct task_struct *t, const struct proc_target *target, const char *text,
+			 size_t n, uint64_t pos)
+{
+	struct task_struct *p;
+
+	if (target->file == PROC_SYSCTL)
+		return sysctl_write(t, target->tgid - 1, text, n, pos);
+	p = find_task(t, target->tid);
+	if (!p)
+		return -ESRCH;
+	return map_write(t, READ_ONCE(p->cred.user_ns),
+			 target->file == PROC_UID_MAP ? MAP_UID :
+			 target->file == PROC_GID_MAP ? MAP_GID :
+							MAP_SETGROUPS,
+			 text, n, pos);
+}
+
+static bool written_target(int fd, struct proc_target *target)
+{
+	return snapshot_target(fd, target) && proc_is_written(target->file) &&
+	       (sys_call(__NR_fcntl, fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
+}
+
+#define WRITTEN_MAX 4096 /* as much as the files take at a time */
+
+long proc_write(struct task_struct *t, int fd, const void *text, size_t n, int64_t pos)
+{
+	struct proc_target target;
+	char copy[WRITTEN_MAX];
+	long ret;
+
+	if (!written_target(fd, &target))
+		return -EBADF;
+	if (n > sizeof(copy))
+		return -EINVAL;
+	if (copy_from_user(copy, text, n))
+		return -EFAULT;
+	ret = write_target(t, &target, copy, n,
+			   pos < 0 ? (uint64_t)sys_call(__NR_lseek, fd, 0, SEEK_CUR) : (uint64_t)pos);
+	if (ret > 0 && pos < 0)
+		sys_call(__NR_lseek, fd, ret, SEEK_CUR);
+	return ret;
+}
+
+/*
+ * libc's own functions write past us: into the memory of the snapshot, which has no content of its
+ * own when it is for writing only. What has been dealt with is cut off, and leaves bytes 0.
+ */
+long proc_flush(struct task_struct *t, int fd)
+{
+	struct proc_target target;
+	char text[WRITTEN_MAX];
+	long n, pos = 0, ret;
+	int rw;
+
+	if (!written_target(fd, &target) ||
+	    (sys_call(__NR_fcntl, fd, F_GETFL) & O_ACCMODE) != O_WRONLY)
+		return 0;
+	rw = reopen(fd, O_RDWR);
+	if (rw < 0)
+		return rw;
+	n = sys_call(__NR_pread64, rw, text, sizeof(text), 0);
+	if (n > 0)
+		sys_call(__NR_ftruncate, rw, 0);
+	sys_close(rw);
+	if (n <= 0)
+		return n;
+	while (pos < n && !text[pos])
+		pos++;
+	ret = pos < n ? write_target(t, &target, text + pos, n - pos, pos) : 0;
+	return ret < 0 ? ret : 0;
 }
 
 /*
@@ -795,7 +1052,7 @@ static enum proc_file parse_file(const struct task_struct *t, const char *s, str
 	if (!parse_path(t, s, path) || path->rest[0] != '/')
 		return PROC_NONE;
 	file = file_named(path->rest + 1, strlen(path->rest + 1));
-	return is_world_file(file) ? PROC_NONE : file;
+	return is_world_file(file) || is_ns_file(file) || file == PROC_SYSCTL ? PROC_NONE : file;
 }
 
 /* Where the kernel finds @path, as parse_path() reads it; false if nowhere or not by a path. */
@@ -892,6 +1149,177 @@ bool proc_world_stat(enum proc_file file, struct stat *st)
 	return true;
 }
 
+#define SYSCTL_DIR "/proc/sys/"
+
+static bool starts_with(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
+static bool sysctl_ending(const char *last)
+{
+	return (last[0] == 'm' && (starts_with(last, "max_") || starts_with(last, "msg"))) ||
+	       (last[0] == 'q' && starts_with(last, "queues_max"));
+}
+
+static bool sysctl_target(int dirfd, const char *path, struct proc_target *target)
+{
+	const size_t dir = strlen(SYSCTL_DIR);
+	char name[128];
+	int id = -1;
+
+	if (!strncmp(path, SYSCTL_DIR, dir))
+		id = sysctl_find(path + dir);
+	if (id < 0 && real_path(dirfd, path, name, sizeof(name)) && !strncmp(name, SYSCTL_DIR, dir))
+		id = sysctl_find(name + dir);
+	*target = (struct proc_target){ PROC_SYSCTL, id + 1, 1 };
+	return id >= 0;
+}
+
+/* The directory of a link that leads elsewhere, as parse_path() reads it. */
+static bool link_dir(int dirfd, const char *path, const char *last, char *buf, size_t size)
+{
+	size_t n = last - path;
+	char dir[128] = ".";
+
+	if (n >= sizeof(dir))
+		return false;
+	if (n) {
+		memcpy(dir, path, n);
+		dir[n] = '\0';
+	}
+	return real_path(dirfd, dir, buf, size);
+}
+
+/* Of a task in an initial namespace the real link is right. */
+static bool ns_target(struct task_struct *t, int dirfd, const char *path, const char *last,
+		      enum proc_file file, struct proc_target *target)
+{
+	struct proc_path parsed;
+	struct task_struct *p;
+	char name[128];
+	uint32_t n;
+
+	if (table_high_water(file == PROC_NS_USER ? TABLE_USER_NS : TABLE_NS) < 2)
+		return false;
+	if (!parse_path(t, path, &parsed) || strncmp(parsed.rest, "/ns/", 4) ||
+	    parsed.rest + 4 != last) {
+		if (!link_dir(dirfd, path, last, name, sizeof(name)) ||
+		    !parse_path(t, name, &parsed) || strcmp(parsed.rest, "/ns"))
+			return false;
+	}
+	p = path_task(t, &parsed);
+	if (!p)
+		return false;
+	n = file == PROC_NS_USER ? READ_ONCE(p->cred.user_ns) : READ_ONCE(p->ns[NS_IPC]);
+	if (!n)
+		return false;
+	*target = (struct proc_target){ file, n,
+					file == PROC_NS_USER ?
+						user_ns_of(n)->serial :
+						((struct ns_common *)table_slot(TABLE_NS, n))->serial };
+	return true;
+}
+
+/* Inode numbers above those that kernels have given so far; the serial tells them apart. */
+#define NS_INO_BASE 0xf1000000u
+
+long proc_readlink(struct task_struct *t, int dirfd, const char *path, char *buf, size_t size)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	const char *last = slash ? slash + 1 : path;
+	struct proc_target target;
+	enum proc_file file;
+	char text[40];
+	size_t n;
+
+	if (!last || !is_ns_file(file = file_ending(last)) ||
+	    !ns_target(t, dirfd, path, last, file, &target))
+		return 0;
+	n = snprintf(text, sizeof(text), "%s:[%u]", last, NS_INO_BASE + (uint32_t)target.tid);
+	if (n > size)
+		n = size;
+	return copy_to_user(buf, text, n) ? -EFAULT : (long)n;
+}
+
+enum proc_file proc_ns_target(int fd, uint32_t *number, uint64_t *serial)
+{
+	struct proc_target target;
+
+	if (!snapshot_target(fd, &target) || !is_ns_file(target.file))
+		return PROC_NONE;
+	*number = target.tgid;
+	*serial = target.tid;
+	return target.file;
+}
+
+/* What descriptor @fd of process @tgid is called. Bytes or -errno. */
+static long other_fd_name(int tgid, const char *fd, char *buf, size_t size)
+{
+	char path[64];
+	long n;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%s", tgid, fd);
+	n = sys_call(__NR_readlinkat, AT_FDCWD, path, buf, size - 1);
+	buf[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+struct linux_dirent64 {
+	uint64_t ino;
+	int64_t off;
+	uint16_t reclen;
+	uint8_t type;
+	char name[];
+};
+
+/* Does any descriptor of process @tgid have a name that begins so? */
+static bool has_fd(int tgid, const char *prefix)
+{
+	char dir[40], name[160], buf[2048] __attribute__((aligned(8)));
+	bool found = false;
+	long n;
+	int fd;
+
+	snprintf(dir, sizeof(dir), "/proc/%d/fd", tgid);
+	fd = sys_open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	while (!found && (n = sys_call(__NR_getdents64, fd, buf, sizeof(buf))) > 0)
+		for (long at = 0; !found && at < n;) {
+			struct linux_dirent64 *d = (void *)(buf + at);
+
+			at += d->reclen;
+			found = other_fd_name(tgid, d->name, name, sizeof(name)) > 0 &&
+				starts_with(name, prefix);
+		}
+	sys_close(fd);
+	return found;
+}
+
+bool proc_ns_is_open(enum proc_file file, uint32_t number, uint64_t serial)
+{
+	const struct proc_target target = { file, number, serial };
+	char name[SNAPSHOT_NAME_MAX + 16] = MEMFD_LINK;
+	struct task_struct *t;
+
+	snapshot_name(name + strlen(MEMFD_LINK), &target);
+	for_each_task(i, t)
+		if (slot_state(READ_ONCE(t->slot)) == SLOT_LIVE &&
+		    READ_ONCE(t->pid) == READ_ONCE(t->tgid) && has_fd(READ_ONCE(t->pid), name))
+			return true;
+	return false;
+}
+
+bool proc_fd_is_inotify(int tgid, int fd)
+{
+	char number[12], name[40];
+
+	snprintf(number, sizeof(number), "%d", fd);
+	return other_fd_name(tgid, number, name, sizeof(name)) > 0 &&
+	       !strcmp(name, "anon_inode:inotify");
+}
+
 /*
  * A path without detours is read as it is. What becomes of any other is left to the kernel, which
  * alone knows where links and ".." lead; it is asked for no more than a name like ours.
@@ -905,8 +1333,14 @@ bool proc_resolve(struct task_struct *t, int dirfd, const char *path, struct pro
 	enum proc_file file;
 	char name[128];
 
-	if (!t || !last || !(file = file_named(last, strlen(last))))
+	if (!t || !last)
 		return false;
+	if (sysctl_ending(last))
+		return sysctl_target(dirfd, path, target);
+	if (!(file = file_ending(last)) || file == PROC_SYSCTL)
+		return false;
+	if (is_ns_file(file))
+		return ns_target(t, dirfd, path, last, file, target);
 	if (is_world_file(file)) {
 		*target = (struct proc_target){ file, 1, 1 };
 		return proc_world_path(dirfd, path) == file;

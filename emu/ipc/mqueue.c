@@ -25,13 +25,6 @@
  * holds it. That is asked at unlink and close, and before a refusal or a reading.
  */
 
-/* An ipc namespace's defaults (ipc/mqueue.c: DFLT_*). */
-#define DFLT_QUEUESMAX 256
-#define DFLT_MSGMAX 10
-#define DFLT_MSG 10
-#define DFLT_MSGSIZEMAX 8192
-#define DFLT_MSGSIZE 8192
-
 /* What a message costs beside its bytes: struct msg_msg and struct posix_msg_tree_node. */
 #define MSG_COST 48
 #define TREE_NODE_COST 48
@@ -198,6 +191,8 @@ static bool is_held(const struct mqueue_inode *q)
 	return held;
 }
 
+static void unlink_lost(struct task_struct *t);
+
 static unsigned int reap_unlinked(struct task_struct *t)
 {
 	struct mqueue_inode *q;
@@ -221,6 +216,7 @@ void mqueue_reap_unlinked(struct task_struct *t)
 {
 	mq_lock(t);
 	recover(t);
+	unlink_lost(t);
 	reap_unlinked(t);
 	mq_unlock();
 }
@@ -239,6 +235,27 @@ unsigned int mqueue_destroy_all(struct task_struct *t)
 	}
 	mq_unlock();
 	return n;
+}
+
+/* Serials are never given twice: a queue is not mistaken for one of a later namespace. */
+static uint32_t ipc_ns_of(const struct task_struct *t)
+{
+	struct ns_common *ns = table_slot(TABLE_NS, READ_ONCE(t->ns[NS_IPC]));
+
+	return ns && READ_ONCE(t->ns[NS_IPC]) != INIT_IPC_NS ? ns->serial : INIT_IPC_NS;
+}
+
+/* Queues of ipc namespaces that have ended lose their names, as all there do. */
+static void unlink_lost(struct task_struct *t)
+{
+	struct mqueue_inode *q;
+
+	ns_lock(t);
+	ns_reap();
+	for_each_mqueue(i, q)
+		if (is_live(q) && !q->unlinked && ipc_ns_gone(q->ipc_ns))
+			WRITE_ONCE(q->unlinked, 1);
+	ns_unlock();
 }
 
 static struct mqueue_inode *lookup(uint32_t ipc_ns, const char *name)
@@ -286,9 +303,9 @@ static int check_permission(const struct task_struct *t, const struct mqueue_ino
 		mode >>= 6;
 	else if (in_group_p(&t->cred, q->gid))
 		mode >>= 3;
-	if ((mode & want) == (unsigned int)want || capable(t, CAP_DAC_OVERRIDE))
+	if ((mode & want) == (unsigned int)want || capable_wrt(t, q->uid, q->gid, CAP_DAC_OVERRIDE))
 		return 0;
-	return want == 4 && capable(t, CAP_DAC_READ_SEARCH) ? 0 : -EACCES;
+	return want == 4 && capable_wrt(t, q->uid, q->gid, CAP_DAC_READ_SEARCH) ? 0 : -EACCES;
 }
 
 static int wanted(int oflag)
@@ -322,18 +339,29 @@ static long open_existing(struct task_struct *t, const struct mqueue_inode *q, i
 	return err ? err : hold(real_open(q, oflag & ~(O_CREAT | O_EXCL), 0, NULL));
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* The attributes of a new queue into @q, and its cost in bytes. 0, -EINVAL, -EOVERFLOW. */
 static int new_attributes(struct task_struct *t, struct mqueue_inode *q, const struct mq_attr *attr,
 			  uint64_t *bytes)
 {
+	int64_t msg_max = mq_sysctl_value(t, MQ_MSG_MAX);
+	int64_t msgsize_max = mq_sysctl_value(t, MQ_MSGSIZE_MAX);
 	bool big = capable(t, CAP_SYS_RESOURCE);
 	uint64_t nodes, size, overhead;
 
-	q->maxmsg = attr ? attr->mq_maxmsg : DFLT_MSG;
-	q->msgsize = attr ? attr->mq_msgsize : DFLT_MSGSIZE;
-	if (q->maxmsg <= 0 || q->msgsize <= 0 ||
-	    q->maxmsg > (big ? MQ_HARD_MSGMAX : DFLT_MSGMAX) ||
-	    q->msgsize > (big ? MQ_HARD_MSGSIZEMAX : DFLT_MSGSIZEMAX))
+	if (attr) {
+		q->maxmsg = attr->mq_maxmsg;
+		q->msgsize = attr->mq_msgsize;
+	} else {
+		q->maxmsg = least(msg_max, mq_sysctl_value(t, MQ_MSG_DEFAULT));
+		q->msgsize = least(msgsize_max, mq_sysctl_value(t, MQ_MSGSIZE_DEFAULT));
+	}
+	if (q->maxmsg <= 0 || q->msgsize <= 0 || q->maxmsg > (big ? MQ_HARD_MSGMAX : msg_max) ||
+	    q->msgsize > (big ? MQ_HARD_MSGSIZEMAX : msgsize_max))
 		return -EINVAL;
 	nodes = q->maxmsg < MQ_PRIO_MAX_NODES ? q->maxmsg : MQ_PRIO_MAX_NODES;
 	overhead = q->maxmsg * MSG_COST + nodes * TREE_NODE_COST;
@@ -387,7 +415,7 @@ static struct mqueue_inode *new_queue(struct task_struct *t, const char *name)
 
 	if (!q)
 		return NULL;
-	q->ipc_ns = INIT_IPC_NS;
+	q->ipc_ns = ipc_ns_of(t);
 	q->uid = t->cred.fsuid;
 	q->gid = t->cred.fsgid;
 	q->unlinked = 0;
@@ -403,7 +431,8 @@ static long create_queue(struct task_struct *t, const char *name, int oflag, uns
 	uint64_t bytes;
 	long ret;
 
-	if (queues_count(INIT_IPC_NS) >= DFLT_QUEUESMAX && !capable(t, CAP_SYS_RESOURCE))
+	if (queues_count(ipc_ns_of(t)) >= (uint32_t)mq_sysctl_value(t, MQ_QUEUES_MAX) &&
+	    !capable(t, CAP_SYS_RESOURCE))
 		return -ENOSPC;
 	q = new_queue(t, name);
 	if (!q)
@@ -434,13 +463,15 @@ static long open_or_create(struct task_struct *t, const char *name, int oflag, u
 
 	if (ret)
 		return ret;
-	q = lookup(INIT_IPC_NS, name);
+	q = lookup(ipc_ns_of(t), name);
 	if (q)
 		return open_existing(t, q, oflag);
 	if (!(oflag & O_CREAT))
 		return -ENOENT;
 	ret = create_queue(t, name, oflag, mode, attr, why);
 	/* Full: do queues that nobody holds any more still count? */
+	if (why->err || ret == -ENOSPC)
+		unlink_lost(t);
 	if ((why->err || ret == -ENOSPC) && reap_unlinked(t)) {
 		why->err = 0;
 		ret = create_queue(t, name, oflag, mode, attr, why);
@@ -458,14 +489,6 @@ static int check_descriptor(void)
 	if (fd >= 0)
 		sys_close(fd);
 	return 0;
-}
-
-static void count_refusal(const struct task_struct *t, const struct refusal *why)
-{
-	struct ucounts *uc = why->err ? alloc_ucounts(t->cred.user_ns, t->cred.uid) : NULL;
-
-	if (uc)
-		atomic64_inc(&uc->refused[UCOUNT_RLIMIT_MSGQUEUE]);
 }
 
 long do_mq_open(struct task_struct *t, const char *name, int oflag, unsigned int mode,
@@ -486,14 +509,18 @@ long do_mq_open(struct task_struct *t, const char *name, int oflag, unsigned int
 		why->err = 0; /* the same errno, and another reason */
 		return full;
 	}
-	count_refusal(t, why);
+	ucounts_count_refusal(why);
 	return ret;
 }
 
-/* The mqueue directory is sticky and belongs to root: only owners and CAP_FOWNER delete. */
+/* The mqueue directory is sticky and belongs to who made the ipc namespace: only owners delete. */
 static bool may_unlink(const struct task_struct *t, const struct mqueue_inode *q)
 {
-	return t->cred.fsuid == q->uid || t->cred.fsuid == 0 || capable(t, CAP_FOWNER);
+	struct ns_common *ns = table_slot(TABLE_NS, READ_ONCE(t->ns[NS_IPC]));
+	uint32_t directory = ns ? ns->maker : 0;
+
+	return t->cred.fsuid == q->uid || t->cred.fsuid == directory ||
+	       capable_wrt(t, q->uid, q->gid, CAP_FOWNER);
 }
 
 static long unlink_name(struct task_struct *t, const char *name)
@@ -503,7 +530,7 @@ static long unlink_name(struct task_struct *t, const char *name)
 
 	if (ret)
 		return ret;
-	q = lookup(INIT_IPC_NS, name);
+	q = lookup(ipc_ns_of(t), name);
 	if (!q)
 		return -ENOENT;
 	if (!may_unlink(t, q))
@@ -545,9 +572,9 @@ long do_mq_getsetattr(int fd, const struct mq_attr *new, struct mq_attr *old)
 
 long mqueue_chmod(struct task_struct *t, struct mqueue_inode *q, unsigned int mode)
 {
-	if (t->cred.fsuid != q->uid && !capable(t, CAP_FOWNER))
+	if (t->cred.fsuid != q->uid && !capable_wrt(t, q->uid, q->gid, CAP_FOWNER))
 		return -EPERM;
-	if (!in_group_p(&t->cred, q->gid) && !capable(t, CAP_FSETID))
+	if (!in_group_p(&t->cred, q->gid) && !capable_wrt(t, q->uid, q->gid, CAP_FSETID))
 		mode &= ~S_ISGID;
 	WRITE_ONCE(q->mode, mode & 07777);
 	return 0;
@@ -559,11 +586,11 @@ long mqueue_chown(struct task_struct *t, struct mqueue_inode *q, uint32_t uid, u
 	const uint32_t keep = -1;
 	bool mine = t->cred.fsuid == q->uid;
 
-	if (uid == keep)
-		uid = q->uid;
-	if (gid == keep)
-		gid = q->gid;
-	if (!capable(t, CAP_CHOWN) &&
+	uid = uid == keep ? q->uid : make_kuid(t->cred.user_ns, uid);
+	gid = gid == keep ? q->gid : make_kgid(t->cred.user_ns, gid);
+	if (uid == INVALID_ID || gid == INVALID_ID)
+		return -EINVAL;
+	if (!capable_wrt(t, q->uid, q->gid, CAP_CHOWN) &&
 	    (!mine || uid != q->uid || (gid != q->gid && !in_group_p(&t->cred, gid))))
 		return -EPERM;
 	WRITE_ONCE(q->uid, uid);

@@ -22,7 +22,7 @@
  */
 
 #define NO_ID               ((uint32_t)-1) /* "leave it as it is"; nobody has this number */
-#define ROOT_ID             0u
+#define ROOT_ID             0u /* of the initial user namespace */
 #define NGROUPS_MAX_LINUX   65536
 #define CAP_VALID_NUMBER(n) ((n) <= CAP_CHECKPOINT_RESTORE)
 #define CAP_BIT(n)          (1ull << (n))
@@ -132,6 +132,30 @@ static bool own_capable(const struct task_struct *t, int cap)
 bool capable(const struct task_struct *t, int cap)
 {
 	return READ_ONCE(t->cred.user_ns) == INIT_USER_NS && own_capable(t, cap);
+}
+
+bool ns_capable(const struct task_struct *t, uint32_t n, int cap)
+{
+	uint32_t mine = READ_ONCE(t->cred.user_ns), level = user_ns_level(mine);
+
+	while (n != mine) {
+		struct user_namespace *ns = user_ns_of(n);
+
+		if (!ns || user_ns_level(n) <= level || user_ns_level(ns->parent) >= user_ns_level(n))
+			return false;
+		if (ns->parent == mine && ns->owner == READ_ONCE(t->cred.euid))
+			return true;
+		n = ns->parent;
+	}
+	return own_capable(t, cap);
+}
+
+bool capable_wrt(const struct task_struct *t, uint32_t uid, uint32_t gid, int cap)
+{
+	uint32_t n = READ_ONCE(t->cred.user_ns);
+
+	return own_capable(t, cap) && from_kuid(n, uid) != INVALID_ID &&
+	       from_kgid(n, gid) != INVALID_ID;
 }
 
 bool in_group_p(const struct cred *cred, uint32_t gid)
@@ -291,35 +315,52 @@ static void plan_setfs(struct ids *id, bool priv, uint32_t x)
 		id->fs = x;
 }
 
-static bool any_root(const struct ids *id)
+/* Who is called 0 where @c lives; if nobody is, no id ever equals it. */
+static uint32_t root_of(const struct cred *c)
 {
-	return among_res(id, ROOT_ID);
+	return make_kuid(c->user_ns, 0);
+}
+
+/* The ids of @in, names in @c's namespace, as those of the initial one. False: one means nobody. */
+static bool lower_ids(const struct cred *c, bool gid, uint32_t *ids, int n)
+{
+	if (likely(c->user_ns == INIT_USER_NS))
+		return true;
+	for (int i = 0; i < n; i++) {
+		if (ids[i] == NO_ID)
+			continue;
+		ids[i] = gid ? make_kgid(c->user_ns, ids[i]) : make_kuid(c->user_ns, ids[i]);
+		if (ids[i] == INVALID_ID)
+			return false;
+	}
+	return true;
 }
 
 /* capabilities(7), "Effect of user ID changes on capabilities". */
-static void cap_emulate_setxuid(struct caps *caps, uint32_t securebits, const struct ids *old,
-				const struct ids *new)
+static void cap_emulate_setxuid(struct caps *caps, uint32_t securebits, uint32_t root,
+				const struct ids *old, const struct ids *new)
 {
 	if (securebits & SECBIT_NO_SETUID_FIXUP)
 		return;
-	if (any_root(old) && !any_root(new)) {
+	if (among_res(old, root) && !among_res(new, root)) {
 		if (!(securebits & SECBIT_KEEP_CAPS))
 			caps->permitted = caps->effective = 0;
 		caps->ambient = 0;
 	}
-	if (old->e == ROOT_ID && new->e != ROOT_ID)
+	if (old->e == root && new->e != root)
 		caps->effective = 0;
-	if (old->e != ROOT_ID && new->e == ROOT_ID)
+	if (old->e != root && new->e == root)
 		caps->effective = caps->permitted;
 }
 
-static void cap_emulate_setfsuid(struct caps *caps, uint32_t securebits, uint32_t old, uint32_t new)
+static void cap_emulate_setfsuid(struct caps *caps, uint32_t securebits, uint32_t root,
+				 uint32_t old, uint32_t new)
 {
 	if (securebits & SECBIT_NO_SETUID_FIXUP)
 		return;
-	if (old == ROOT_ID && new != ROOT_ID)
+	if (old == root && new != root)
 		caps->effective &= ~CAP_FS_SET;
-	if (old != ROOT_ID && new == ROOT_ID)
+	if (old != root && new == root)
 		caps->effective |= caps->permitted & CAP_FS_SET;
 }
 
@@ -389,8 +430,51 @@ static long set_user(struct task_struct *t, uint32_t uid)
 	return 0;
 }
 
+/* At no point has the task a capability over what it is not in. */
+long cred_enter_user_ns(struct task_struct *t, uint32_t n)
+{
+	const struct caps none = { 0 }, all = { .permitted = CAP_FULL_SET,
+						.effective = CAP_FULL_SET,
+						.bset = CAP_FULL_SET };
+	struct ucounts *uc = alloc_ucounts(n, t->cred.uid);
+	uint32_t from = READ_ONCE(t->ucounts);
+
+	if (!uc)
+		return -ENOMEM;
+	if (from)
+		move_nproc(t, from, uc);
+	take_caps(&t->cred, &none);
+	put(&t->cred.user_ns, n);
+	put(&t->cred.securebits, SECUREBITS_DEFAULT);
+	give_caps(&t->cred, &all);
+	return 0;
+}
+
+int exec_nproc_check(struct task_struct *t, struct refusal *why)
+{
+	struct ucounts *uc = ucounts_of(READ_ONCE(t->ucounts));
+	uint64_t max = rlimit(t, UCOUNT_RLIMIT_NPROC);
+
+	why->err = 0;
+	if (likely(!(READ_ONCE(t->flags) & PF_NPROC_EXCEEDED)) || !uc)
+		return 0;
+	if (is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, max, 0, NULL) &&
+	    (!reap_dead(ucounts_index(uc)) ||
+	     is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, max, 0, NULL))) {
+		is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, max, 0, why);
+		why->err = EAGAIN;
+		why->pid = t->pid;
+		ucounts_count_refusal(why);
+		return -EAGAIN;
+	}
+	fetch_andnot(&t->flags, (uint32_t)PF_NPROC_EXCEEDED);
+	return 0;
+}
+
 void cred_take(struct task_struct *to, const struct task_struct *from)
 {
+	if (to->cred.user_ns != from->cred.user_ns)
+		cred_enter_user_ns(to, from->cred.user_ns);
 	if (to->cred.uid != from->cred.uid)
 		set_user(to, from->cred.uid);
 	to->cred = from->cred;
@@ -402,7 +486,7 @@ static long commit_uids(struct task_struct *t, const struct ids *new)
 	struct ids old = get_uids(c);
 	struct caps caps = get_caps(c);
 
-	cap_emulate_setxuid(&caps, c->securebits, &old, new);
+	cap_emulate_setxuid(&caps, c->securebits, root_of(c), &old, new);
 	if (new->r != old.r && set_user(t, new->r))
 		return -EAGAIN;
 	take_caps(c, &caps);
@@ -413,33 +497,45 @@ static long commit_uids(struct task_struct *t, const struct ids *new)
 
 long sys_setresuid(struct task_struct *t, uint32_t ruid, uint32_t euid, uint32_t suid)
 {
+	uint32_t a[] = { ruid, euid, suid };
 	struct ids id = get_uids(&t->cred);
-	long ret = plan_setres(&id, own_capable(t, CAP_SETUID), ruid, euid, suid);
+	long ret = -EINVAL;
 
+	if (lower_ids(&t->cred, false, a, 3))
+		ret = plan_setres(&id, own_capable(t, CAP_SETUID), a[0], a[1], a[2]);
 	return ret ? ret : commit_uids(t, &id);
 }
 
 long sys_setreuid(struct task_struct *t, uint32_t ruid, uint32_t euid)
 {
+	uint32_t a[] = { ruid, euid };
 	struct ids id = get_uids(&t->cred);
-	long ret = plan_setre(&id, own_capable(t, CAP_SETUID), ruid, euid);
+	long ret = -EINVAL;
 
+	if (lower_ids(&t->cred, false, a, 2))
+		ret = plan_setre(&id, own_capable(t, CAP_SETUID), a[0], a[1]);
 	return ret ? ret : commit_uids(t, &id);
 }
 
 long sys_setuid(struct task_struct *t, uint32_t uid)
 {
+	uint32_t a[] = { uid };
 	struct ids id = get_uids(&t->cred);
-	long ret = plan_set(&id, own_capable(t, CAP_SETUID), uid);
+	long ret = -EINVAL;
 
+	if (lower_ids(&t->cred, false, a, 1))
+		ret = plan_set(&id, own_capable(t, CAP_SETUID), a[0]);
 	return ret ? ret : commit_uids(t, &id);
 }
 
 long sys_setresgid(struct task_struct *t, uint32_t rgid, uint32_t egid, uint32_t sgid)
 {
+	uint32_t a[] = { rgid, egid, sgid };
 	struct ids id = get_gids(&t->cred);
-	long ret = plan_setres(&id, own_capable(t, CAP_SETGID), rgid, egid, sgid);
+	long ret = -EINVAL;
 
+	if (lower_ids(&t->cred, true, a, 3))
+		ret = plan_setres(&id, own_capable(t, CAP_SETGID), a[0], a[1], a[2]);
 	if (!ret)
 		put_gids(&t->cred, &id);
 	return ret;
@@ -447,9 +543,12 @@ long sys_setresgid(struct task_struct *t, uint32_t rgid, uint32_t egid, uint32_t
 
 long sys_setregid(struct task_struct *t, uint32_t rgid, uint32_t egid)
 {
+	uint32_t a[] = { rgid, egid };
 	struct ids id = get_gids(&t->cred);
-	long ret = plan_setre(&id, own_capable(t, CAP_SETGID), rgid, egid);
+	long ret = -EINVAL;
 
+	if (lower_ids(&t->cred, true, a, 2))
+		ret = plan_setre(&id, own_capable(t, CAP_SETGID), a[0], a[1]);
 	if (!ret)
 		put_gids(&t->cred, &id);
 	return ret;
@@ -457,9 +556,12 @@ long sys_setregid(struct task_struct *t, uint32_t rgid, uint32_t egid)
 
 long sys_setgid(struct task_struct *t, uint32_t gid)
 {
+	uint32_t a[] = { gid };
 	struct ids id = get_gids(&t->cred);
-	long ret = plan_set(&id, own_capable(t, CAP_SETGID), gid);
+	long ret = -EINVAL;
 
+	if (lower_ids(&t->cred, true, a, 1))
+		ret = plan_set(&id, own_capable(t, CAP_SETGID), a[0]);
 	if (!ret)
 		put_gids(&t->cred, &id);
 	return ret;
@@ -472,12 +574,13 @@ long sys_setfsuid(struct task_struct *t, uint32_t uid)
 	struct caps caps = get_caps(c);
 	uint32_t old = id.fs;
 
-	plan_setfs(&id, own_capable(t, CAP_SETUID), uid);
-	cap_emulate_setfsuid(&caps, c->securebits, old, id.fs);
+	if (lower_ids(c, false, &uid, 1))
+		plan_setfs(&id, own_capable(t, CAP_SETUID), uid);
+	cap_emulate_setfsuid(&caps, c->securebits, root_of(c), old, id.fs);
 	take_caps(c, &caps);
 	put_uids(c, &id);
 	give_caps(c, &caps);
-	return old;
+	return from_kuid_munged(c->user_ns, old);
 }
 
 long sys_setfsgid(struct task_struct *t, uint32_t gid)
@@ -485,9 +588,10 @@ long sys_setfsgid(struct task_struct *t, uint32_t gid)
 	struct ids id = get_gids(&t->cred);
 	uint32_t old = id.fs;
 
-	plan_setfs(&id, own_capable(t, CAP_SETGID), gid);
+	if (lower_ids(&t->cred, true, &gid, 1))
+		plan_setfs(&id, own_capable(t, CAP_SETGID), gid);
 	put_gids(&t->cred, &id);
-	return old;
+	return from_kgid_munged(t->cred.user_ns, old);
 }
 
 static void sort_groups(uint32_t *g, uint32_t n)
@@ -518,7 +622,7 @@ long sys_setgroups(struct task_struct *t, long n, const uint32_t *list)
 {
 	uint32_t groups[CRED_NGROUPS_MAX], count = n;
 
-	if (!own_capable(t, CAP_SETGID))
+	if (!own_capable(t, CAP_SETGID) || !userns_may_setgroups(t->cred.user_ns))
 		return -EPERM;
 	if (count > NGROUPS_MAX_LINUX)
 		return -EINVAL;
@@ -529,9 +633,16 @@ long sys_setgroups(struct task_struct *t, long n, const uint32_t *list)
 	for (uint32_t i = 0; i < count; i++)
 		if (groups[i] == NO_ID)
 			return -EINVAL;
+	if (!lower_ids(&t->cred, true, groups, count))
+		return -EINVAL;
 	sort_groups(groups, count); /* getgroups(2) shows them so */
 	put_groups(&t->cred, groups, count);
 	return 0;
+}
+
+void cred_copy_groups(struct task_struct *t, const struct task_struct *from)
+{
+	put_groups(&t->cred, from->cred.groups, from->cred.ngroups);
 }
 
 /* How many 32-bit halves @hdr's version has; an unknown one is told the version of this kernel. */
@@ -767,11 +878,12 @@ static bool no_new_privs(void)
 /* Root gets from exec what the bounding set allows; others, what is ambient. */
 static void exec_caps(const struct cred *c, struct caps *caps, bool *effective)
 {
-	bool root = !(c->securebits & SECBIT_NOROOT) && (c->uid == ROOT_ID || c->euid == ROOT_ID);
+	uint32_t id = root_of(c);
+	bool root = !(c->securebits & SECBIT_NOROOT) && (c->uid == id || c->euid == id);
 
 	caps->permitted = root ? caps->bset | caps->inheritable : 0;
 	/* If only the real uid is 0, nothing is effective. */
-	*effective = root && c->euid == ROOT_ID;
+	*effective = root && c->euid == id;
 }
 
 /*

@@ -283,7 +283,7 @@ static bool is_left_behind(struct task_struct *t)
 
 static bool concerns(const struct task_struct *t, int64_t record)
 {
-	return record < 0 || READ_ONCE(t->ucounts) == record + 1 || inside_update(t);
+	return record < 0 || ucounts_related(READ_ONCE(t->ucounts), record + 1) || inside_update(t);
 }
 
 static void free_lost_mms(void)

@@ -12,13 +12,11 @@
 
 #include "emu/lib/rawsys.h"
 
-#ifndef CLONE_NEWPID
-#define CLONE_NEWPID 0x20000000
-#endif
-
-#define OVERFLOW_ID 65534 /* the kernel's overflowuid and overflowgid */
-
 __thread struct task_struct *current __attribute__((tls_model("initial-exec")));
+
+#define PF_INHERITED                                                                          \
+	(PF_NPROC_EXCEEDED | PF_PIDNS | PF_PROC_READER | PF_SIGNALFD | PF_CHROOTED |          \
+	 PF_PROC_WRITER | PF_INOTIFY)
 
 static uint32_t *pid_hint(int pid)
 {
@@ -78,6 +76,7 @@ static struct task_struct *alloc_task(void)
 	t->sending = t->sig_mask_known = 0;
 	t->sig_ignored = t->sig_blocked = 0;
 	t->sig_gate = t->nr_timers = 0;
+	memset(t->ns, 0, sizeof(t->ns));
 	return t;
 }
 
@@ -127,6 +126,22 @@ static void start_thread_group(struct task_struct *t)
 		t->rlim[i] = (struct rlim){ RLIM_INF, RLIM_INF };
 }
 
+/* The user namespace of the new task, whose credentials are its maker's so far. */
+static int copy_user_ns(struct task_struct *t, uint64_t flags, struct refusal *why)
+{
+	uint32_t n;
+	int err;
+
+	if (likely(!(flags & CLONE_NEWUSER)))
+		return 0;
+	ns_lock(t);
+	err = create_user_ns(t, &n, why);
+	if (!err)
+		err = cred_enter_user_ns(t, n);
+	ns_unlock();
+	return err;
+}
+
 /* The kernel's exemptions: root by real uid, or a capability of the caller. */
 static bool nproc_exempt(const struct task_struct *parent, const struct task_struct *t)
 {
@@ -172,7 +187,7 @@ static int charge_or_reap(struct task_struct *t, struct task_struct *parent, str
 		return 0;
 	why->err = -err;
 	why->pid = parent->pid;
-	atomic64_inc(&uc->refused[UCOUNT_RLIMIT_NPROC]);
+	ucounts_count_refusal(why);
 	return err;
 }
 
@@ -186,14 +201,21 @@ struct task_struct *copy_process(struct task_struct *parent, uint64_t clone_flag
 	if (!t)
 		return NULL;
 	t->cred = parent->cred;
-	t->flags = (parent->flags & (PF_NPROC_EXCEEDED | PF_PIDNS | PF_PROC_READER | PF_SIGNALFD)) | PF_FORKNOEXEC;
+	memcpy(t->ns, parent->ns, sizeof(t->ns));
+	t->flags = (parent->flags & PF_INHERITED) | PF_FORKNOEXEC;
 	signal_fork(t, parent, clone_flags & CLONE_THREAD);
 	copy_thread_group(t, parent, clone_flags);
 	if (!copy_mm(t, parent, clone_flags)) {
 		release_task(t);
 		return NULL;
 	}
-	*err = charge_or_reap(t, parent, why);
+	*err = check_clone_flags(clone_flags);
+	if (!*err)
+		*err = copy_user_ns(t, clone_flags, why);
+	if (!*err)
+		*err = charge_or_reap(t, parent, why);
+	if (!*err)
+		*err = copy_namespaces(t, clone_flags, why);
 	if (*err) {
 		release_task(t);
 		return NULL;
@@ -268,8 +290,9 @@ static bool adopt_from(struct task_struct *t, struct task_struct *parent)
 		cred_init(&t->cred, OVERFLOW_ID, OVERFLOW_ID);
 		return give_mm(t);
 	}
-	t->flags |= parent->flags & (PF_PIDNS | PF_PROC_READER | PF_SIGNALFD);
+	t->flags |= parent->flags & PF_INHERITED & ~(uint32_t)PF_NPROC_EXCEEDED;
 	t->cred = parent->cred;
+	memcpy(t->ns, parent->ns, sizeof(t->ns));
 	signal_init(t);
 	copy_thread_group(t, parent, leader ? CLONE_THREAD : 0);
 	return copy_mm(t, parent, leader ? CLONE_VM : 0);

@@ -106,7 +106,7 @@ static int charge_or_reap(struct k_itimer *tmr, struct refusal *why)
 		return 0;
 	why->err = -err;
 	why->pid = current->pid;
-	atomic64_inc(&uc->refused[UCOUNT_RLIMIT_SIGPENDING]);
+	ucounts_count_refusal(why);
 	return err;
 }
 
@@ -296,7 +296,7 @@ int reap_timers(int64_t record)
 		return 0; /* nobody who could own what changes */
 	for_each_timer(i, tmr) {
 		uint64_t w = READ_ONCE(tmr->slot);
-		bool concerns = record < 0 || READ_ONCE(tmr->ucounts) == record + 1;
+		bool concerns = record < 0 || ucounts_related(READ_ONCE(tmr->ucounts), record + 1);
 
 		if (concerns && is_left_behind(tmr, w, &last))
 			n += release(current, tmr, w);

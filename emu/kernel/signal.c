@@ -422,19 +422,21 @@ __attribute__((cold)) static bool stays(struct task_struct *t, enum sig_queue q,
 	return true;
 }
 
-__attribute__((cold)) static void fill_refusal(struct refusal *why, const struct ucounts *uc,
-					       long leaf, uint64_t limit)
+/* The level that is full; if it is none by now, it was the leaf or one above. */
+__attribute__((cold)) static void fill_refusal(struct refusal *why, struct ucounts *uc,
+					       uint64_t limit)
 {
 	*why = (struct refusal){
-		.err = EAGAIN,
 		.type = SIGPENDING,
 		.ns = uc->ns,
 		.uid = uc->uid,
-		.pid = current->pid,
-		.use = leaf - 1,
+		.use = atomic64_read(&uc->rlimit[SIGPENDING]) - 1,
 		.limit = limit < LONG_MAX ? limit : LONG_MAX,
 		.asked = 1,
 	};
+	is_rlimit_overlimit(uc, SIGPENDING, limit, 1, why);
+	why->err = EAGAIN;
+	why->pid = current->pid;
 }
 
 static void note_peak(struct ucounts *uc, long leaf)
@@ -509,7 +511,7 @@ static int charge(struct task_struct *t, struct task_struct *leader, enum sig_qu
 	else if (override || (leaf != LONG_MAX && (uint64_t)leaf <= limit))
 		ret = SEND_QUEUED;
 	else
-		fill_refusal(why, uc, atomic64_read(&uc->rlimit[SIGPENDING]), limit);
+		fill_refusal(why, uc, limit);
 	if (likely(ret == SEND_QUEUED))
 		note_peak(uc, leaf);
 	ucounts_end(current);
@@ -598,8 +600,7 @@ __attribute__((cold)) static int send_refused(struct task_struct *t, struct task
 	announce(task_ref(leader)); /* until sent_signal(), as in all other cases */
 	if (sig < KPEMU_RTMIN || code == SI_USER)
 		return lose(t, q, sig);
-	if (uc)
-		atomic64_inc(&uc->refused[SIGPENDING]);
+	ucounts_count_refusal(why);
 	return ret;
 }
 
@@ -643,7 +644,7 @@ static bool kill_ok_by_cred(const struct task_struct *t)
 	uint32_t uid = READ_ONCE(t->cred.uid), suid = READ_ONCE(t->cred.suid);
 
 	return me->euid == suid || me->euid == uid || me->uid == suid || me->uid == uid ||
-	       capable(current, CAP_KILL);
+	       ns_capable(current, READ_ONCE(t->cred.user_ns), CAP_KILL);
 }
 
 int check_kill_permission(struct task_struct *t, int sig)
@@ -659,7 +660,7 @@ int check_kill_permission(struct task_struct *t, int sig)
 
 /* --- receiving --- */
 
-uint32_t sender_uid(int pid, uint32_t uid)
+static uint32_t sender_kuid(int pid, uint32_t uid)
 {
 	struct task_struct *t;
 
@@ -672,6 +673,11 @@ uint32_t sender_uid(int pid, uint32_t uid)
 		return READ_ONCE(t->cred.uid);
 	/* One of us that has ended, as a rule of the same uid; or somebody outside, who has this. */
 	return sys_call(__NR_kill, pid, 0) == -ESRCH ? current->cred.uid : uid;
+}
+
+uint32_t sender_uid(int pid, uint32_t uid)
+{
+	return from_kuid_munged(current->cred.user_ns, sender_kuid(pid, uid));
 }
 
 /* The fact of a signal, without an entry. It is nothing if it has merged with later entries. */
@@ -950,7 +956,7 @@ void signal_reconcile_record(struct ucounts *uc)
 	struct task_struct *t;
 
 	for_each_task(i, t)
-		if (READ_ONCE(t->ucounts) == ucounts_index(uc) + 1 || may_hold(t))
+		if (ucounts_related(READ_ONCE(t->ucounts), ucounts_index(uc) + 1) || may_hold(t))
 			signal_reconcile(t);
 }
 
@@ -1126,7 +1132,7 @@ void signal_exec(struct task_struct *to, struct task_struct *t)
 		learn_mask(to);
 }
 
-long derive_sigpending(uint32_t record)
+long derive_sigpending(const struct ucounts *uc)
 {
 	struct task_struct *t;
 	struct k_itimer *tmr;
@@ -1141,14 +1147,17 @@ long derive_sigpending(uint32_t record)
 			for (int sig = 0; sig < KPEMU_NSIG; sig++) {
 				uint64_t w = READ_ONCE(s->pending[q][sig]);
 
-				if (word_record(w) == record)
+				if (word_count(w) && ucounts_covers(uc, word_record(w)))
 					n += word_count(w);
 			}
-		for (int j = 0; j < PENDING_OLDER; j++)
-			if (word_record(READ_ONCE(s->older[j])) == record)
-				n += word_count(READ_ONCE(s->older[j]));
+		for (int j = 0; j < PENDING_OLDER; j++) {
+			uint64_t e = READ_ONCE(s->older[j]);
+
+			if (word_count(e) && ucounts_covers(uc, word_record(e)))
+				n += word_count(e);
+		}
 	}
 	for_each_timer(i, tmr)
-		n += READ_ONCE(tmr->ucounts) == record;
+		n += ucounts_covers(uc, READ_ONCE(tmr->ucounts));
 	return n;
 }

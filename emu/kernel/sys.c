@@ -17,8 +17,11 @@ const char *rlimit_name(enum rlimit_type type)
 		return "sigpending";
 	case UCOUNT_RLIMIT_MEMLOCK:
 		return "memlock";
-	default:
-		return "unknown"; /* a number read from a torn world */
+	default: {
+		const char *name = ucount_name(type - REFUSAL_UCOUNT(0));
+
+		return name ? name : "unknown"; /* a number read from a torn world */
+	}
 	}
 }
 
@@ -86,14 +89,6 @@ long do_prlimit(struct task_struct *caller, struct task_struct *t, enum rlimit_t
 	return 0;
 }
 
-/* Capable over @t's user namespace: inside it, or in the initial one, which is above all. */
-static bool capable_over(const struct task_struct *caller, const struct task_struct *t, int cap)
-{
-	return caller->cred.user_ns == READ_ONCE(t->cred.user_ns) ?
-		       READ_ONCE(caller->cred.cap_effective) >> cap & 1 :
-		       capable(caller, cap);
-}
-
 /* Only the task itself is let through unseen: its fellow threads are judged as strangers are. */
 long check_prlimit_permission(struct task_struct *caller, struct task_struct *t)
 {
@@ -105,5 +100,5 @@ long check_prlimit_permission(struct task_struct *caller, struct task_struct *t)
 	    READ_ONCE(it->suid) == me->uid && READ_ONCE(it->gid) == me->gid &&
 	    READ_ONCE(it->egid) == me->gid && READ_ONCE(it->sgid) == me->gid)
 		return 0;
-	return capable_over(caller, t, CAP_SYS_RESOURCE) ? 0 : -EPERM;
+	return ns_capable(caller, READ_ONCE(t->cred.user_ns), CAP_SYS_RESOURCE) ? 0 : -EPERM;
 }

@@ -62,14 +62,53 @@ struct ucounts *alloc_ucounts(uint32_t ns, uint32_t uid)
 	return NULL;
 }
 
-/* The record one level up: whose owner made @uc's namespace. The initial namespace has none. */
-static struct ucounts *ucounts_parent(const struct ucounts *uc)
+/*
+ * The record one level up: of the one who made @uc's namespace. Records of the initial namespace
+ * have none, and do not look at a namespace at all.
+ */
+static inline struct ucounts *ucounts_parent(const struct ucounts *uc)
 {
-	(void)uc;
-	return NULL; /* every record is in the initial namespace */
+	uint32_t ns = READ_ONCE(uc->ns);
+
+	return likely(ns == INIT_USER_NS) ? NULL : user_ns_nested_ucounts(ns);
 }
 
 #define for_each_level(iter, uc) for ((iter) = (uc); (iter); (iter) = ucounts_parent(iter))
+
+/* What the level above @uc may hold of what comes through it. */
+static inline long max_above(const struct ucounts *uc, enum rlimit_type type)
+{
+	uint32_t ns = READ_ONCE(uc->ns);
+
+	return likely(ns == INIT_USER_NS) ? LONG_MAX : userns_rlimit_max(ns, type);
+}
+
+bool ucounts_covers(const struct ucounts *uc, uint32_t record)
+{
+	struct ucounts *iter;
+
+	if (record == ucounts_index(uc) + 1)
+		return true;
+	for_each_level(iter, ucounts_of(record))
+		if (iter == uc)
+			return true;
+	return false;
+}
+
+/* Whatever is charged anywhere in a tree of namespaces is charged to the records at its top. */
+static struct ucounts *top_level(uint32_t record)
+{
+	struct ucounts *iter, *top = NULL;
+
+	for_each_level(iter, ucounts_of(record))
+		top = iter;
+	return top;
+}
+
+bool ucounts_related(uint32_t a, uint32_t b)
+{
+	return a == b || (a && b && top_level(a) == top_level(b));
+}
 
 static uint64_t record_word(uint32_t index, enum rlimit_type type)
 {
@@ -91,13 +130,19 @@ static bool gates_open(struct ucounts *uc, enum rlimit_type type)
 	return true;
 }
 
+static int recover_level(struct ucounts *uc, enum rlimit_type type);
+
 /* A gate whose closer died is opened by finishing its work. */
 static void wait_for_gates(struct ucounts *uc, enum rlimit_type type)
 {
-	uint64_t closer = READ_ONCE(uc->gate[type]);
+	struct ucounts *iter;
 
-	if (closer && !task_owner_alive(closer))
-		ucounts_recover(update_word(uc, type));
+	for_each_level(iter, uc) {
+		uint64_t closer = READ_ONCE(iter->gate[type]);
+
+		if (closer && !task_owner_alive(closer))
+			recover_level(iter, type);
+	}
 	sys_call(__NR_sched_yield);
 }
 
@@ -154,16 +199,17 @@ void ucounts_end(struct task_struct *t)
 
 long inc_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v)
 {
+	long ret = 0, max = LONG_MAX;
 	struct ucounts *iter;
-	long ret = 0;
 
 	for_each_level(iter, uc) {
 		long new = atomic64_add_return(v, &iter->rlimit[type]);
 
-		if (new < 0)
+		if (new < 0 || new > max)
 			ret = LONG_MAX;
-		else if (iter == uc && ret != LONG_MAX)
+		else if (iter == uc)
 			ret = new;
+		max = max_above(iter, type);
 	}
 	return ret;
 }
@@ -182,26 +228,85 @@ bool dec_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v)
 	return leaf == 0;
 }
 
+static void fill_refusal(struct refusal *why, const struct ucounts *uc, enum rlimit_type type,
+			 int level, long use, long limit, long asked)
+{
+	*why = (struct refusal){
+		.type = type,
+		.level = level,
+		.ns = uc->ns,
+		.uid = uc->uid,
+		.use = use,
+		.limit = limit,
+		.asked = asked,
+	};
+}
+
 bool is_rlimit_overlimit(struct ucounts *uc, enum rlimit_type type, uint64_t rlimit, long asked,
 			 struct refusal *why)
 {
-	uint64_t max = rlimit < LONG_MAX ? rlimit : LONG_MAX;
-	long val = atomic64_read(&uc->rlimit[type]);
+	long max = rlimit < LONG_MAX ? rlimit : LONG_MAX;
+	struct ucounts *iter;
+	int level = 0;
 
-	if (val >= 0 && (uint64_t)val <= max)
-		return false;
-	if (!why)
-		return true;
-	*why = (struct refusal){
-		.type = type,
-		.level = 0,
-		.ns = uc->ns,
-		.uid = uc->uid,
-		.use = val - asked,
-		.limit = max,
-		.asked = asked,
-	};
-	return true;
+	for_each_level(iter, uc) {
+		long val = atomic64_read(&iter->rlimit[type]);
+
+		if (val < 0 || val > max) {
+			if (why)
+				fill_refusal(why, iter, type, level, val - asked, max, asked);
+			return true;
+		}
+		max = max_above(iter, type);
+		level++;
+	}
+	return false;
+}
+
+void ucounts_count_refusal(const struct refusal *why)
+{
+	struct ucounts *uc;
+
+	if (!why->err || why->type >= UCOUNT_RLIMIT_COUNTS)
+		return;
+	uc = alloc_ucounts(why->ns, why->uid);
+	if (uc)
+		atomic64_inc(&uc->refused[why->type]);
+}
+
+/* The level that has no room for @n more; NULL: all have. */
+static struct ucounts *full_level(struct ucounts *uc, enum ucount_type type, long n,
+				  struct refusal *why)
+{
+	struct ucounts *iter;
+	int level = 0;
+
+	for_each_level(iter, uc) {
+		long use = ucount_value(iter, type), max = ucount_max(iter->ns, type);
+
+		if (use + n > max) {
+			fill_refusal(why, iter, REFUSAL_UCOUNT(type), level, use, max, n);
+			return iter;
+		}
+		level++;
+	}
+	return NULL;
+}
+
+struct ucounts *inc_ucount(uint32_t ns, uint32_t uid, enum ucount_type type, long n,
+			   struct refusal *why)
+{
+	struct ucounts *uc = alloc_ucounts(ns, uid);
+
+	if (!uc)
+		return NULL;
+	if (!full_level(uc, type, n, why) || (ns_reap() && !full_level(uc, type, n, why))) {
+		why->err = 0;
+		return uc;
+	}
+	why->err = ENOSPC;
+	why->pid = current ? current->pid : 0;
+	return NULL;
 }
 
 void ucounts_note_peak(struct ucounts *uc, enum rlimit_type type)
@@ -219,23 +324,23 @@ long get_rlimit_value(struct ucounts *uc, enum rlimit_type type)
 	return v > 0 ? v : 0;
 }
 
-static long derive_nproc(uint32_t record)
+static long derive_nproc(const struct ucounts *uc)
 {
 	struct task_struct *t;
 	long n = 0;
 
 	for_each_task(i, t)
-		n += READ_ONCE(t->ucounts) == record;
+		n += ucounts_covers(uc, READ_ONCE(t->ucounts));
 	return n;
 }
 
-static long derive_msgqueue(uint32_t record)
+static long derive_msgqueue(const struct ucounts *uc)
 {
 	struct mqueue_inode *q;
 	long n = 0;
 
 	for_each_mqueue(i, q)
-		if (READ_ONCE(q->ucounts) == record)
+		if (ucounts_covers(uc, READ_ONCE(q->ucounts)))
 			n += READ_ONCE(q->bytes);
 	return n;
 }
@@ -244,23 +349,30 @@ long ucounts_derive(struct ucounts *uc, enum rlimit_type type)
 {
 	switch (type) {
 	case UCOUNT_RLIMIT_NPROC:
-		return derive_nproc(ucounts_index(uc) + 1);
+		return derive_nproc(uc);
 	case UCOUNT_RLIMIT_MSGQUEUE:
-		return derive_msgqueue(ucounts_index(uc) + 1);
+		return derive_msgqueue(uc);
 	case UCOUNT_RLIMIT_SIGPENDING:
-		return derive_sigpending(ucounts_index(uc) + 1);
+		return derive_sigpending(uc);
 	default:
 		return 0; /* no object charges these yet */
 	}
 }
 
-/* A task inside an update of @word that can still finish it; the caller's own does not count. */
-static bool living_updater(uint64_t word)
+/* An update of a record is one of all levels above it. */
+static bool word_touches(uint64_t word, const struct ucounts *uc, enum rlimit_type type)
+{
+	return word && (word >> 32 & 0xff) == type && ucounts_covers(uc, (uint32_t)word + 1);
+}
+
+/* A task inside an update of the counter that can still finish it; the caller's own does not count. */
+static bool living_updater(const struct ucounts *uc, enum rlimit_type type)
 {
 	struct task_struct *t;
 
 	for_each_task(i, t)
-		if (t != current && (READ_ONCE(t->updating) == word || READ_ONCE(t->moving) == word) &&
+		if (t != current && (word_touches(READ_ONCE(t->updating), uc, type) ||
+				     word_touches(READ_ONCE(t->moving), uc, type)) &&
 		    !task_dead(t))
 			return true;
 	return false;
@@ -288,12 +400,11 @@ static void gate_open(struct ucounts *uc, enum rlimit_type type)
  */
 static int derive_undisturbed(struct ucounts *uc, enum rlimit_type type, long *objects)
 {
-	uint64_t word = update_word(uc, type);
 	int64_t retreats;
 	int yields = 0;
 
 	do {
-		for (smp_mb(); living_updater(word); yields++) {
+		for (smp_mb(); living_updater(uc, type); yields++) {
 			if (yields == RECOVERY_YIELDS)
 				return -EAGAIN;
 			sys_call(__NR_sched_yield);
@@ -301,20 +412,15 @@ static int derive_undisturbed(struct ucounts *uc, enum rlimit_type type, long *o
 		retreats = atomic64_read(&world->retreats);
 		*objects = ucounts_derive(uc, type);
 		smp_mb();
-	} while (living_updater(word) || atomic64_read(&world->retreats) != retreats);
+	} while (living_updater(uc, type) || atomic64_read(&world->retreats) != retreats);
 	return 0;
 }
 
-int ucounts_recover(uint64_t word)
+static int recover_level(struct ucounts *uc, enum rlimit_type type)
 {
-	enum rlimit_type type = word >> 32 & 0xff;
-	struct ucounts *uc = table_slot(TABLE_UCOUNTS, (uint32_t)word);
 	long objects;
-	int err;
+	int err = gate_close(uc, type);
 
-	if (!uc || type >= UCOUNT_RLIMIT_COUNTS)
-		return 0;
-	err = gate_close(uc, type);
 	if (err)
 		return err;
 	err = derive_undisturbed(uc, type, &objects);
@@ -323,6 +429,26 @@ int ucounts_recover(uint64_t word)
 		atomic64_inc(&world->counts.recoveries);
 	}
 	gate_open(uc, type);
+	return err;
+}
+
+/*
+ * Level by level: what is right stays right, as those who come now change all levels alike. After a
+ * failure half way the word still names them all.
+ */
+int ucounts_recover(uint64_t word)
+{
+	enum rlimit_type type = word >> 32 & 0xff;
+	struct ucounts *iter;
+	int err = 0;
+
+	if (type >= UCOUNT_RLIMIT_COUNTS)
+		return 0;
+	for_each_level(iter, table_slot(TABLE_UCOUNTS, (uint32_t)word)) {
+		err = recover_level(iter, type);
+		if (err)
+			break;
+	}
 	return err;
 }
 

@@ -179,6 +179,15 @@ void world_unmap(void)
 	world = NULL;
 }
 
+/* Tables whose slot 0 is there from the start: what is not made by anybody. */
+static void make_initial(enum world_table_id id)
+{
+	struct world_table *t = &world->table[id];
+
+	t->high_water = t->hint = 1;
+	*(uint64_t *)table_slot(id, 0) = slot_word(SLOT_LIVE, 1, 0);
+}
+
 /* The header is written last, its magic at the very end: a torn birth is not a world. */
 static int format(const char *name, unsigned int uid)
 {
@@ -200,6 +209,8 @@ static int format(const char *name, unsigned int uid)
 	for (int i = 0; i < NR_TABLES; i++)
 		if (is_index_table(i))
 			h->table[i].high_water = world_layout[i].capacity;
+	make_initial(TABLE_USER_NS);
+	make_initial(TABLE_NS);
 	h->state = WORLD_BORN;
 	smp_store_release(&h->magic, WORLD_MAGIC);
 	return 0;

@@ -48,6 +48,11 @@
 	X(signalfd)                                                                                \
 	X(read)                                                                                    \
 	X(readv)                                                                                   \
+	X(write)                                                                                   \
+	X(writev)                                                                                  \
+	X(fflush)                                                                                  \
+	X(vdprintf)                                                                                \
+	X(__vdprintf_chk)                                                                          \
 	X(timer_create)                                                                            \
 	X(timer_delete)                                                                            \
 	X(posix_spawnattr_init)                                                                    \

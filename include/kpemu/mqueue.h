@@ -23,7 +23,7 @@ struct mqueue_inode {
 	int64_t maxmsg, msgsize; /* the model's; the real queue's may be clamped */
 	uint64_t bytes;	  /* charged */
 	uint32_t ucounts; /* index + 1 of the record charged; 0 = not charged */
-	uint32_t ipc_ns;
+	uint32_t ipc_ns; /* serial of the ipc namespace; INIT_IPC_NS: the initial one */
 	uint32_t uid, gid, mode;
 	uint32_t clamped;  /* the real queue is smaller */
 	uint32_t unlinked; /* has no name any more; lives until the last close */
@@ -53,7 +53,7 @@ long do_mq_getsetattr(int fd, const struct mq_attr *new, struct mq_attr *old);
 void mqueue_reap_unlinked(struct task_struct *t);
 
 /*
- * mqueue_chmod, mqueue_chown - fchmod(2) and fchown(2) of a queue, for @t: 0 or -EPERM, by the
+ * mqueue_chmod, mqueue_chown - fchmod(2) and fchown(2) of a queue, for @t: 0, -EPERM or -EINVAL, by the
  * model's ids. The real queue stays as it is: its permissions let every task of the world in.
  */
 long mqueue_chmod(struct task_struct *t, struct mqueue_inode *q, unsigned int mode);

@@ -13,6 +13,12 @@ enum proc_file {
 	PROC_NONE, /* not emulated: the real file */
 	PROC_STATUS,
 	PROC_LIMITS,
+	PROC_UID_MAP,
+	PROC_GID_MAP,
+	PROC_SETGROUPS,
+	PROC_NS_USER, /* /proc/PID/ns/user, of a task in a nested user namespace */
+	PROC_NS_IPC, /* the same of an ipc namespace */
+	PROC_SYSCTL, /* user/max_... and fs/mqueue/... in /proc/sys */
 	PROC_UCOUNTS, /* /proc/kpemu/ucounts: the records of the world and their counters */
 	PROC_EVENTS, /* /proc/kpemu/events: its refusals, and what it could not do */
 	NR_PROC_FILES,
@@ -23,7 +29,10 @@ enum proc_file {
 /* What a path names: an emulated file of a task of the world. */
 struct proc_target {
 	enum proc_file file;
-	/* The task whose file it is; tid == tgid unless a thread was named. Of a world's files 1. */
+	/*
+	 * The task whose file it is; tid == tgid unless a thread was named. Of a world's files 1; of a
+	 * namespace its number and its serial; of a sysctl its number + 1, and 1.
+	 */
 	int32_t tgid, tid;
 };
 
@@ -69,7 +78,9 @@ static inline _Bool proc_maybe(uint64_t st_blksize)
 /*
  * proc_open - a snapshot of the emulated file as a fresh descriptor positioned at its start.
  *
- * @oflag: only O_CLOEXEC counts. It is the lowest free descriptor, as of any open. It carries its
+ * @oflag: only O_CLOEXEC and the access mode count. What is open for writing takes what is written
+ * to it by proc_write(); open for nothing else, it has no content. -EACCES if the file, or the
+ * caller, is not for that. It is the lowest free descriptor, as of any open. It carries its
  * own identity, proc_refresh() finds it again after dup, fork and exec; @t and the other threads of
  * its process are marked PF_PROC_READER. Returns the descriptor or -errno: that of memfd_create,
  * of opening and reading the real file (-ENOENT, -ESRCH), -ESRCH if the task has left the world.
@@ -83,5 +94,39 @@ int proc_open(struct task_struct *t, const struct proc_target *target, int oflag
  * content is then as it was). The file position is left alone. As proc_open() otherwise.
  */
 int proc_refresh(struct task_struct *t, int fd);
+
+/* proc_is_written - can a file of this kind be opened for writing? */
+_Bool proc_is_written(enum proc_file file);
+
+/*
+ * proc_write - @n bytes to @fd, made by proc_open() for writing: what the kernel's file answers, and
+ * the position moves (@pos < 0) or not. -EBADF: @fd is nothing of the kind, the caller writes to it.
+ * Callers block signals.
+ */
+long proc_write(struct task_struct *t, int fd, const void *text, size_t n, int64_t pos);
+
+/*
+ * proc_flush - what stdio has put into @fd past proc_write() is written by it now: 0, or its -errno.
+ * 0 also for any other descriptor. Callers block signals.
+ */
+long proc_flush(struct task_struct *t, int fd);
+
+/*
+ * proc_readlink - where the link of an emulated namespace leads, as readlink(2) answers: the length
+ * in @buf of @size bytes, or 0 if the link is not emulated.
+ */
+long proc_readlink(struct task_struct *t, int dirfd, const char *path, char *buf, size_t size);
+
+/*
+ * proc_ns_target - is @fd one that proc_open() made of a namespace? PROC_NS_USER or PROC_NS_IPC with
+ * its number and serial; else PROC_NONE.
+ */
+enum proc_file proc_ns_target(int fd, uint32_t *number, uint64_t *serial);
+
+/* proc_ns_is_open - has any process of the world a descriptor of this namespace? */
+_Bool proc_ns_is_open(enum proc_file file, uint32_t number, uint64_t serial);
+
+/* proc_fd_is_inotify - is descriptor @fd of process @tgid an inotify instance? */
+_Bool proc_fd_is_inotify(int tgid, int fd);
 
 #endif

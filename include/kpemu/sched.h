@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <kpemu/cred.h>
+#include <kpemu/nsproxy.h>
 #include <kpemu/refusal.h>
 #include <kpemu/user_namespace.h>
 #include <kpemu/world.h>
@@ -26,6 +27,9 @@ enum {
 	PF_PIDNS_INIT = 1 << 5,	  /* ... as its first: pid is the maker's number for it, not 1 */
 	PF_SIGNALFD = 1 << 6,	  /* may have a signalfd: read() looks closer */
 	PF_DEAD = 1 << 7,	  /* the leader's: ended, not reaped, as far as anybody has seen */
+	PF_CHROOTED = 1 << 8,	  /* has changed its root: it may not make user namespaces */
+	PF_PROC_WRITER = 1 << 9,  /* may have an emulated file open for writing: write() looks closer */
+	PF_INOTIFY = 1 << 10,	  /* has made an inotify instance that is counted */
 };
 
 /*
@@ -58,7 +62,10 @@ struct task_struct {
 	uint32_t sig_gate; /* the leader's: slot_ref() of the task that nobody may disturb by sending */
 	uint32_t nr_timers; /* the leader's: a process with 0 has none; else it may have */
 	uint64_t sig_mask_next;
-	uint8_t reserved[1024 - 96 - 64 - sizeof(struct cred) - 64];
+	uint32_t ns[NR_NS_KINDS]; /* numbers of its namespaces; 0: the initial ones */
+	uint32_t pad1;
+	uint64_t clone_args[11]; /* what a new task's real clone3() is called with */
+	uint8_t reserved[1024 - 96 - 64 - sizeof(struct cred) - 64 - 32 - 88];
 };
 static_assert(sizeof(struct task_struct) == WORLD_TASK_SIZE, "ABI");
 
@@ -169,7 +176,8 @@ bool task_dead(struct task_struct *t);
 
 /*
  * reap_dead - release every task that is gone, finish what dead owners left half done, recompute
- * the counters they died in. @record: only tasks charged to this record (index); -1: all.
+ * the counters they died in. @record: only tasks that share a level with this record
+ * (index); -1: all.
  * Returns how many tasks were released. Done before every refusal and every read for a person.
  */
 int reap_dead(int64_t record);

@@ -106,7 +106,10 @@ int check_kill_permission(struct task_struct *t, int sig);
  */
 bool signal_received(struct task_struct *t, siginfo_t *info);
 
-/* sender_uid - the emulated uid for a siginfo with @pid and the real uid @uid in it. */
+/*
+ * sender_uid - the emulated uid for a siginfo with @pid and the real uid @uid in it, as `current`'s
+ * user namespace calls it.
+ */
 uint32_t sender_uid(int pid, uint32_t uid);
 
 /*
@@ -199,8 +202,8 @@ void signal_flush(struct task_struct *t);
  */
 void signal_adopt_entry(struct task_struct *t, enum sig_queue q, int sig, uint32_t record);
 
-/* derive_sigpending - entries and timers that are charged to the record with index + 1 @record. */
-long derive_sigpending(uint32_t record);
+/* derive_sigpending - entries and timers that are charged to @uc, or through it. */
+long derive_sigpending(const struct ucounts *uc);
 
 /*
  * Timers (kernel/time/posix-timers.c).
@@ -233,8 +236,8 @@ bool posix_timer_sends(const struct task_struct *leader, int sig);
 
 /*
  * reap_timers - give back what the dead have left: timers half made or half deleted, and those of
- * processes that have ended (a zombie has none). @record: only those charged to it (index); -1:
- * all. How many; part of reap_dead().
+ * processes that have ended (a zombie has none). @record: only those that share a level with it
+ * (index); -1: all. How many; part of reap_dead().
  */
 int reap_timers(int64_t record);
 

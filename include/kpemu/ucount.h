@@ -22,7 +22,7 @@ struct ucounts {
 	atomic64_t rlimit[UCOUNT_RLIMIT_COUNTS];
 	uint64_t pad1[4];
 	atomic64_t peak[UCOUNT_RLIMIT_COUNTS];	  /* highest value ever held */
-	atomic64_t refused[UCOUNT_RLIMIT_COUNTS]; /* charges refused because this record was full */
+	atomic64_t refused[UCOUNT_RLIMIT_COUNTS]; /* charges refused because this level was full */
 	uint64_t pad2[24];
 };
 static_assert(sizeof(struct ucounts) == WORLD_UCOUNTS_SIZE, "ABI");
@@ -46,6 +46,15 @@ static inline struct ucounts *ucounts_of(uint32_t record)
  * NULL when the world is full. Lock-free, async-signal-safe. (kernel/ucounts.md 1.1, 1.2)
  */
 struct ucounts *alloc_ucounts(uint32_t ns, uint32_t uid);
+
+/*
+ * ucounts_covers - is what is charged to @record (index + 1; 0: nobody) charged to @uc as well: is
+ * @uc that record, or on its chain? (kernel/ucounts.md 1.1)
+ */
+bool ucounts_covers(const struct ucounts *uc, uint32_t record);
+
+/* ucounts_related - have two records (index + 1) a level in common? Room in one is room in both. */
+bool ucounts_related(uint32_t a, uint32_t b);
 
 /*
  * Between ucounts_begin() and ucounts_end() task @t may change counter @type of the chain that
@@ -97,18 +106,38 @@ bool dec_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v);
 bool is_rlimit_overlimit(struct ucounts *uc, enum rlimit_type type, uint64_t rlimit, long asked,
 			 struct refusal *why);
 
+/* ucounts_count_refusal - count @why (if it is one) at the record that was full. */
+void ucounts_count_refusal(const struct refusal *why);
+
+/*
+ * inc_ucount - may @n more of @type be charged to (@ns, @uid)? Its record, which the caller writes
+ * into the object that is counted; NULL: some level has no room, *@why says which (err is ENOSPC),
+ * or the world is full (err 0). What nobody can reach any more is released before a refusal. These
+ * counts are not kept but taken from the objects every time: both happen inside ns_lock(), so none
+ * is ever too high, and giving one back is releasing the object. Here record and maximum are of
+ * the same namespace. (kernel/ucounts.md 1.3)
+ */
+struct ucounts *inc_ucount(uint32_t ns, uint32_t uid, enum ucount_type type, long n,
+			   struct refusal *why);
+
+/* ucount_value - how many of @type are charged to @uc, or through it. Inside ns_lock(). */
+long ucount_value(const struct ucounts *uc, enum ucount_type type);
+
 /* ucounts_note_peak - a charge has been accepted: raise the high-water marks of its levels. */
 void ucounts_note_peak(struct ucounts *uc, enum rlimit_type type);
 
 /* get_rlimit_value - the leaf counter, never negative. */
 long get_rlimit_value(struct ucounts *uc, enum rlimit_type type);
 
-/* ucounts_derive - what counter @type of record @uc must be according to the objects. */
+/*
+ * ucounts_derive - what counter @type of record @uc must be according to the objects: those charged
+ * to it, and to records whose chains lead through it.
+ */
 long ucounts_derive(struct ucounts *uc, enum rlimit_type type);
 
 /*
- * ucounts_recover - recompute the counter that @word (a dead task's `updating`) names.
- * 0; -EAGAIN: a living task has stayed inside an update of it, try again later.
+ * ucounts_recover - recompute the counter that @word (a dead task's `updating`) names, and those of
+ * the levels above it. 0; -EAGAIN: a living task has stayed inside an update of it, try again later.
  */
 int ucounts_recover(uint64_t word);
 

@@ -23,7 +23,7 @@
  * that a full /dev/shm is -ENOMEM at the allocation and never SIGBUS at the store.
  */
 #define WORLD_MAGIC    0x646c72776d65706bull /* "kpemwrld" */
-#define WORLD_ABI      4
+#define WORLD_ABI      5
 #define WORLD_DIR      "/dev/shm"
 #define WORLD_PREFIX   "kpemu."
 #define WORLD_NAME_MAX 48 /* longest --world NAME, bytes without the terminating 0 */
@@ -114,6 +114,14 @@ enum {
 	WORLD_TIMER_SIZE = 64,
 	WORLD_TIMERS = 65536,
 	WORLD_TIMERS_NEAR = 64,
+	WORLD_USER_NS_SIZE = 1024,
+	WORLD_USER_NSS = 2048,
+	WORLD_USER_NSS_NEAR = 4,
+	WORLD_NS_SIZE = 128,
+	WORLD_NSS = 4096,
+	WORLD_NSS_NEAR = 32,
+	WORLD_SHM_SIZE = 64,
+	WORLD_SHMS = 4096, /* a kernel's default SHMMNI */
 };
 
 enum world_table_id {
@@ -128,6 +136,9 @@ enum world_table_id {
 	TABLE_PID, /* hints: pid -> task index */
 	TABLE_SIGPENDING, /* what waits for the task of the same index */
 	TABLE_TIMER,
+	TABLE_USER_NS, /* slot 0 is the initial one */
+	TABLE_NS, /* namespaces of other kinds, inotify instances; slot 0 is the initial ipc namespace */
+	TABLE_SHM, /* System V segments that are locked */
 	NR_TABLES,
 };
 
@@ -175,6 +186,8 @@ struct world_header {
 	struct world_counts counts;
 	atomic64_t retreats; /* objects changed back because of a recovery (kpemu/ucount.h) */
 	struct world_lock mq_lock;
+	struct world_lock ns_lock; /* of namespaces and what is charged for them */
+	uint64_t ns_serial; /* last number given to a namespace of any kind */
 	uint64_t mq_serial; /* last number given to a queue */
 	uint64_t mq_dev; /* st_dev of the host's mqueue file system; 0 = not seen yet */
 	uint32_t mq_unlinked; /* queues without a name that somebody may still hold; a hint */
@@ -219,8 +232,13 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
 #define WORLD_TIMER_FAR                                                                            \
 	(WORLD_SIGPENDING_FAR +                                                                    \
 	 WORLD_FAR_BYTES(WORLD_SIGPENDING_SIZE, WORLD_TASKS, WORLD_TASKS_NEAR))
-#define WORLD_FAR_END                                                                              \
+#define WORLD_USER_NS_FAR                                                                          \
 	(WORLD_TIMER_FAR + WORLD_FAR_BYTES(WORLD_TIMER_SIZE, WORLD_TIMERS, WORLD_TIMERS_NEAR))
+#define WORLD_NS_FAR                                                                               \
+	(WORLD_USER_NS_FAR +                                                                       \
+	 WORLD_FAR_BYTES(WORLD_USER_NS_SIZE, WORLD_USER_NSS, WORLD_USER_NSS_NEAR))
+#define WORLD_SHM_FAR (WORLD_NS_FAR + WORLD_FAR_BYTES(WORLD_NS_SIZE, WORLD_NSS, WORLD_NSS_NEAR))
+#define WORLD_FAR_END (WORLD_SHM_FAR + WORLD_FAR_BYTES(WORLD_SHM_SIZE, WORLD_SHMS, 0))
 
 /*
  * From the header downwards, what every process touches first; slot 0 of each table at its upper
@@ -240,8 +258,11 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
 	(WORLD_REFUSAL_NEAR - WORLD_NEAR_BYTES(WORLD_REFUSAL_SIZE, WORLD_REFUSALS))
 #define WORLD_TIMER_NEAR \
 	(WORLD_SIGPENDING_NEAR - WORLD_NEAR_BYTES(WORLD_SIGPENDING_SIZE, WORLD_TASKS_NEAR))
-#define WORLD_NEAR_START \
+#define WORLD_USER_NS_NEAR \
 	(WORLD_TIMER_NEAR - WORLD_NEAR_BYTES(WORLD_TIMER_SIZE, WORLD_TIMERS_NEAR))
+#define WORLD_NS_NEAR \
+	(WORLD_USER_NS_NEAR - WORLD_NEAR_BYTES(WORLD_USER_NS_SIZE, WORLD_USER_NSS_NEAR))
+#define WORLD_NEAR_START (WORLD_NS_NEAR - WORLD_NEAR_BYTES(WORLD_NS_SIZE, WORLD_NSS_NEAR))
 
 /*
  * In the header, so that a table named by a constant costs no look-up: the table itself would lie
@@ -266,6 +287,10 @@ static const struct table_layout world_layout[NR_TABLES] __attribute__((unused))
 			       WORLD_TASKS, WORLD_SIGPENDING_SIZE, 0 },
 	[TABLE_TIMER] = { WORLD_TIMER_NEAR, WORLD_TIMER_FAR, WORLD_TIMERS_NEAR, WORLD_TIMERS,
 			  WORLD_TIMER_SIZE, 0 },
+	[TABLE_USER_NS] = { WORLD_USER_NS_NEAR, WORLD_USER_NS_FAR, WORLD_USER_NSS_NEAR,
+			    WORLD_USER_NSS, WORLD_USER_NS_SIZE, 0 },
+	[TABLE_NS] = { WORLD_NS_NEAR, WORLD_NS_FAR, WORLD_NSS_NEAR, WORLD_NSS, WORLD_NS_SIZE, 0 },
+	[TABLE_SHM] = { 0, WORLD_SHM_FAR, 0, WORLD_SHMS, WORLD_SHM_SIZE, 0 },
 };
 
 /* Mapped world of this process; NULL = none. Set once by world_map() or world_create(). */

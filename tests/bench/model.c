@@ -79,5 +79,5 @@ int main(void)
 	}
 	tell("standard", SIGUSR1);
 	tell("real-time", SIGRTMIN);
-	return derive_sigpending(current->ucounts) != 0;
+	return derive_sigpending(ucounts_of(current->ucounts)) != 0;
 }

@@ -110,7 +110,7 @@ if not pid:
     os.setresuid(1001, 1002, 1003)
     signal.pause()
 status = ""
-while "1003" not in status:
+while "\t1003\t" not in status:
     status = open(f"/proc/{pid}/status").read()
 rows = [r for r in status.splitlines() if r.startswith(("Uid", "Gid", "Groups", "CapEff"))]
 print("status", *[" ".join(r.split()) for r in rows])

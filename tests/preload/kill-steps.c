@@ -648,6 +648,112 @@ static void set_timer_and_pending(void)
 	set_pending();
 }
 
+/* --- namespaces --- */
+
+#define NAMESPACES 3 /* user namespaces that a user may have: verify() sets this */
+
+static int put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY), n;
+
+	if (fd < 0)
+		return -1;
+	n = write(fd, text, strlen(text));
+	close(fd);
+	return n;
+}
+
+static int do_unshare(void)
+{
+	must(!unshare(CLONE_NEWUSER));
+	return DONE;
+}
+
+static int do_unshare_more(void)
+{
+	must(!unshare(CLONE_NEWUSER | CLONE_NEWIPC));
+	must(!unshare(CLONE_NEWIPC));
+	return DONE;
+}
+
+static int do_clone_newuser(void)
+{
+	return after_fork(syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWIPC | SIGCHLD, 0, 0, 0, 0));
+}
+
+static void set_unshared(void)
+{
+	must(!unshare(CLONE_NEWUSER | CLONE_NEWIPC));
+}
+
+static int do_write_maps(void)
+{
+	must(put("/proc/self/setgroups", "deny") > 0);
+	must(put("/proc/self/uid_map", "0 1000 1") > 0);
+	must(put("/proc/self/gid_map", "0 1000 1") > 0);
+	must(put("/proc/sys/user/max_user_namespaces", "7") > 0);
+	return DONE;
+}
+
+static void set_inside(void)
+{
+	set_unshared();
+	do_write_maps();
+}
+
+static int setns_fd;
+
+static void set_other(void)
+{
+	char path[40];
+
+	to_thread = line_open();
+	prepared_child = fork();
+	must(prepared_child >= 0);
+	if (!prepared_child) {
+		pid_t parent = getppid();
+
+		must(!unshare(CLONE_NEWUSER));
+		line_say(&to_thread, 1);
+		live_as_long_as(parent);
+	}
+	line_hear(&to_thread);
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", prepared_child);
+	setns_fd = open(path, O_RDONLY);
+	must(setns_fd >= 0);
+}
+
+static int do_setns(void)
+{
+	must(!setns(setns_fd, CLONE_NEWUSER));
+	return DONE;
+}
+
+/* One that holds everything, so that each level is charged. */
+static int do_all_inside(void)
+{
+	must(make_queue() >= 0);
+	must(!mq_unlink(QUEUE) && !mq_close(queue));
+	return after_fork(fork());
+}
+
+static int do_send_inside(void)
+{
+	set_blocked();
+	return do_send_and_receive();
+}
+
+static int do_ns_refused(void)
+{
+	must(!unshare(CLONE_NEWUSER));
+	must(put("/proc/self/setgroups", "deny") > 0);
+	must(put("/proc/self/uid_map", "0 1000 1") > 0);
+	must(put("/proc/self/gid_map", "0 1000 1") > 0);
+	must(put("/proc/sys/user/max_user_namespaces", "0") > 0);
+	must(unshare(CLONE_NEWUSER) && errno == ENOSPC);
+	return DONE;
+}
+
 /*
  * One that died at its own step K while it forked, before this one begins: whoever asks next has
  * to put right what it left, and may die over that.
@@ -742,6 +848,16 @@ static const struct operation {
 	{ "timer_delete_fired", set_fired_timer, do_timer_delete, false },
 	{ "exec_with_timer", set_timer_and_pending, do_exec, false },
 	{ "exit_with_timer", set_timer_and_pending, do_exit, false },
+	{ "unshare_user", set_nothing, do_unshare, false },
+	{ "unshare_user_ipc", set_nothing, do_unshare_more, false },
+	{ "unshare_user_with_pending", set_pending, do_unshare, false },
+	{ "unshare_refused", set_nothing, do_ns_refused, false },
+	{ "clone_newuser", set_nothing, do_clone_newuser, false },
+	{ "write_maps", set_unshared, do_write_maps, false },
+	{ "setns", set_other, do_setns, false },
+	{ "nested_charges", set_inside, do_all_inside, false },
+	{ "nested_signals", set_inside, do_send_inside, false },
+	{ "nested_exec", set_inside, do_exec, false },
 	{ "recovery", set_one_died, do_recovery, false },
 };
 #define NR_OPERATIONS (sizeof(operations) / sizeof(*operations))
@@ -834,11 +950,33 @@ static int signals_left(void)
 	return n;
 }
 
+/* As many children as may have one. */
+static int namespaces_left(void)
+{
+	pid_t pid[NAMESPACES + 1], parent = getpid();
+	struct line l = line_open();
+	int n = 0;
+
+	while (n <= NAMESPACES) {
+		pid[n] = fork();
+		must(pid[n] >= 0);
+		if (!pid[n]) {
+			line_say(&l, !unshare(CLONE_NEWUSER));
+			live_as_long_as(parent);
+		}
+		if (!line_hear(&l))
+			break;
+		n++;
+	}
+	drain(pid, n < NAMESPACES + 1 ? n + 1 : n);
+	return n;
+}
+
 static void verify(char *text, size_t size)
 {
 	struct line l = line_open();
 	pid_t pid = fork();
-	int n;
+	int n, left;
 
 	if (!pid) {
 		must(!setgid(USER) && !setuid(USER));
@@ -846,6 +984,7 @@ static void verify(char *text, size_t size)
 		line_say(&l, queues_left());
 		line_say(&l, pages_left());
 		line_say(&l, signals_left());
+		line_say(&l, namespaces_left());
 		_exit(0);
 	}
 	snprintf(text, size, "forks=%d", line_hear(&l));
@@ -854,6 +993,9 @@ static void verify(char *text, size_t size)
 	n = line_hear(&l);
 	if (n != SIGNALS)
 		snprintf(text + strlen(text), size - strlen(text), " signals=%d", n);
+	left = line_hear(&l);
+	if (left != NAMESPACES)
+		snprintf(text + strlen(text), size - strlen(text), " namespaces=%d", left);
 	waitpid(pid, NULL, 0);
 	close(l.fd[0]);
 	close(l.fd[1]);
@@ -885,6 +1027,7 @@ int main(int argc, char **argv)
 			puts(operations[i].name);
 		return 0;
 	}
+	must(put("/proc/sys/user/max_user_namespaces", "3") > 0);
 	while (fgets(command, sizeof(command), stdin))
 		answer(command);
 	return 0;

@@ -246,7 +246,11 @@ Test(rlimit, permission_by_capability)
 Test(rlimit, permission_by_capability_over_the_targets_namespace)
 {
 	struct task_struct *me = task(0, 0), *it = task(1000, 1000);
+	struct user_namespace *ns = table_alloc(TABLE_USER_NS, 0);
 
+	cr_assert_not_null(ns);
+	cr_assert_eq(table_index(TABLE_USER_NS, ns), 1);
+	ns->level = 1;
 	it->cred.user_ns = 1;
 	cr_assert_eq(check_prlimit_permission(me, it), 0, "from above");
 	me->cred.user_ns = 1;

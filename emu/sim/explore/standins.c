@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A world for the explorer, and what the sources that run in it call of those that do not. */
+#include <limits.h>
 #include <stdlib.h>
 
 #include <kpemu/mlock.h>
@@ -48,11 +49,21 @@ struct task_struct *explore_task(unsigned int cpu)
 	return tasks[cpu];
 }
 
-/* --- tasks here have no mm, no signals, no timers --- */
+/* --- all is in the initial namespace; tasks here have no mm, no signals, no timers --- */
 
-long derive_sigpending(uint32_t record)
+struct ucounts *user_ns_nested_ucounts(uint32_t n)
 {
-	return (void)record, 0;
+	return (void)n, NULL;
+}
+
+long userns_rlimit_max(uint32_t n, enum rlimit_type type)
+{
+	return (void)n, (void)type, LONG_MAX;
+}
+
+long derive_sigpending(const struct ucounts *uc)
+{
+	return (void)uc, 0;
 }
 
 void signal_flush(struct task_struct *t)
