@@ -107,9 +107,14 @@ static bool is_private(const char *p)
 	       (p > tls - CHUNK && p < tls + 4096);
 }
 
+bool memory_ours(const void *p)
+{
+	return in_arena(p) || in_state(p) || in_mapping(p);
+}
+
 bool memory_shared(const void *p)
 {
-	return eng.me != MAIN && (in_arena(p) || in_state(p) || in_mapping(p) || !is_private(p));
+	return eng.me != MAIN && (memory_ours(p) || !is_private(p));
 }
 
 static struct block *block_of(const char *p)
