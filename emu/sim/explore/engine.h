@@ -62,7 +62,12 @@ struct node {
 };
 
 /* For a change of what it has read; for its own store buffer, or its victim's, to be empty. */
-enum waits { WAITS_NOT, WAITS_CHANGE, WAITS_FLUSH, WAITS_VICTIM };
+enum waits {
+	WAITS_NOT,
+	WAITS_CHANGE,
+	WAITS_FLUSH,
+	WAITS_VICTIM
+};
 
 struct buffered {
 	void *p;
@@ -96,13 +101,24 @@ struct thread {
 	struct task_struct *task;
 };
 
-enum mode { MODE_DPOR, MODE_BOUND, MODE_RANDOM, MODE_PCT, MODE_REPLAY };
+enum mode {
+	MODE_DPOR,
+	MODE_BOUND,
+	MODE_RANDOM,
+	MODE_PCT,
+	MODE_REPLAY
+};
 
 /*
  * How an interleaving ended. UNFAIR: threads have woken each other over and over while another one
  * could have gone on; a scheduler that is fair lets it.
  */
-enum verdict { HELD, FAILED, REDUNDANT, UNFAIR };
+enum verdict {
+	HELD,
+	FAILED,
+	REDUNDANT,
+	UNFAIR
+};
 
 struct engine {
 	const struct explore_test *test;

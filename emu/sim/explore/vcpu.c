@@ -671,7 +671,7 @@ static bool slot_new(enum seam_slot_op op, int64_t old, int64_t a, int64_t b, in
 		return old == a;
 	}
 	*new = old + a;
-	return op == SLOT_ADD || (*new >= -b && *new <= b);
+	return op == SLOT_ADD || (*new >= -b &&*new <= b);
 }
 
 static int64_t extend(uint64_t v, unsigned int size)
@@ -715,7 +715,9 @@ bool seam_slot(enum seam_slot_op op, char *base, const uint32_t *stride, const u
 		if (eng.record)
 			trace_step(eng.me, at, "slot of CPU %d: %ld -> %ld%s", on_cpu[eng.me],
 				   (long)old, done ? (long)new : (long)old,
-				   done && buffers ? ", buffered" : done ? "" : ", left");
+				   done && buffers ? ", buffered" :
+				   done            ? "" :
+						     ", left");
 	} else if (eng.record) {
 		trace_step(eng.me, at, "no slot");
 	}
@@ -842,23 +844,22 @@ static void plain(const void *p, unsigned int size, bool write)
 		touch_access(eng.open, &a);
 }
 
-#define PLAIN(kind, write, size)                   \
-	void __tsan_##kind##size(const void *p);   \
-	void __tsan_##kind##size(const void *p)    \
-	{                                          \
-		plain(p, size, write);             \
+#define PLAIN(kind, write, size)                 \
+	void __tsan_##kind##size(const void *p); \
+	void __tsan_##kind##size(const void *p)  \
+	{                                        \
+		plain(p, size, write);           \
 	}
-#define PLAIN_ALL(read, is_write)                                        \
-	PLAIN(read, is_write, 1) PLAIN(read, is_write, 2)                \
-	PLAIN(read, is_write, 4) PLAIN(read, is_write, 8)                \
-	PLAIN(read, is_write, 16) PLAIN(unaligned_##read, is_write, 2)   \
-	PLAIN(unaligned_##read, is_write, 4)                             \
-	PLAIN(unaligned_##read, is_write, 8)                             \
-	PLAIN(unaligned_##read, is_write, 16)                            \
-	void __tsan_##read##_range(const void *p, unsigned long size);   \
-	void __tsan_##read##_range(const void *p, unsigned long size)    \
-	{                                                                \
-		plain(p, size, is_write);                                \
+#define PLAIN_ALL(read, is_write)                                                                 \
+	PLAIN(read, is_write, 1)                                                                  \
+	PLAIN(read, is_write, 2) PLAIN(read, is_write, 4) PLAIN(read, is_write, 8)                \
+		PLAIN(read, is_write, 16) PLAIN(unaligned_##read, is_write, 2)                    \
+			PLAIN(unaligned_##read, is_write, 4) PLAIN(unaligned_##read, is_write, 8) \
+				PLAIN(unaligned_##read, is_write, 16) void __tsan_##read##_range( \
+					const void *p, unsigned long size);                       \
+	void __tsan_##read##_range(const void *p, unsigned long size)                             \
+	{                                                                                         \
+		plain(p, size, is_write);                                                         \
 	}
 PLAIN_ALL(read, false)
 PLAIN_ALL(write, true)
