@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # kpemu sim explore: the tests that take no time, what it prints and refuses, and whether it finds
 # what has been broken on purpose (the last where there are sources and objects).
-# test: timeout 300
+# test: timeout 900
 . "$(dirname "$0")/lib.sh"
 
 # refused NAME REGEX ARGS...: status 2, one line on standard error, nothing else.
@@ -137,7 +137,7 @@ mutant()
 		fail "$name" "$(head -c 500 "$dir/log")"
 		return
 	fi
-	timeout 60 "$dir/kpemu-explore" "$@" >"$dir/log" 2>&1
+	timeout 120 "$dir/kpemu-explore" "$@" >"$dir/log" 2>&1
 	like "$name" "1 .*VIOLATED.*" "$? $(cat "$dir/log")"
 }
 
