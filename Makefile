@@ -42,6 +42,8 @@ kp_preload_ldflags := -shared -nostartfiles -Wl,-z,now -Wl,-z,defs -Wl,-Bsymboli
 
 kp_explore := -Iemu/sim/explore/seam -ffunction-sections
 kp_explore_ldflags := -Wl,--gc-sections
+# So that plain accesses are seen too: emu/sim/explore/vcpu.c has the functions that are called then.
+kp_plain_calls := -fsanitize=thread
 
 compile = $(CC) $(kp_cppflags) $(CPPFLAGS) $(kp_cflags) $(CFLAGS) $(WERROR) $(VARIANT) -MMD -MP
 compile_explore = $(CC) $(kp_explore) $(kp_cppflags) $(CPPFLAGS) $(kp_cflags) $(CFLAGS) $(WERROR) -MMD -MP
@@ -123,7 +125,7 @@ $(1): force
 		printf '%s\n' '$$(subst ','\'',$(2))' >$$@
 endef
 $(eval $(call stamp,$(BUILD)/flags,$(compile) | $(link) | $(kp_pic) | $(kp_preload_ldflags) | $(LDLIBS)))
-$(eval $(call stamp,$(BUILD)/explore-flags,$(compile_explore) | $(CC) $(CFLAGS) $(LDFLAGS) | $(kp_explore_ldflags) | $(LDLIBS)))
+$(eval $(call stamp,$(BUILD)/explore-flags,$(compile_explore) $(kp_plain_calls) | $(CC) $(CFLAGS) $(LDFLAGS) | $(kp_explore_ldflags) | $(LDLIBS)))
 $(eval $(call stamp,$(BUILD)/objects,$(explore_obj) | $(model_obj) | $(preload_obj) | $(sim_obj) | $(cmd_obj) | $(unit_obj)))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | find-deps
@@ -137,6 +139,8 @@ $(BUILD)/obj/%.S.o: %.S $(BUILD)/flags | find-deps
 	$(Q)$(compile) $(pic) -c -o $@ $<
 
 $(model_obj) $(preload_obj): pic := $(kp_pic)
+$(filter-out $(BUILD)/obj/explore/emu/sim/explore/%,$(explore_obj)) \
+$(filter $(BUILD)/obj/explore/emu/sim/explore/tests/%,$(explore_obj)): kp_plain := $(kp_plain_calls)
 
 $(library): $(model_obj) $(BUILD)/objects
 	$(call say,AR,$@)
@@ -150,7 +154,7 @@ $(kpemu): $(cmd_obj) $(sim_obj) $(library) $(BUILD)/objects
 $(BUILD)/obj/explore/%.o: %.c $(BUILD)/explore-flags | find-deps
 	$(call say,CC,'$< (explorer)')
 	$(Q)mkdir -p $(@D)
-	$(Q)$(compile_explore) -c -o $@ $<
+	$(Q)$(compile_explore) $(kp_plain) -c -o $@ $<
 
 # Functions that need what the explorer has not are never called there, and are left out.
 $(explore): $(explore_obj) $(BUILD)/objects

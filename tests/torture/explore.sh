@@ -16,4 +16,7 @@ for test in $("$KPEMU" sim explore --list | awk '{ print $1 }'); do
 		is "$test${tso:+/tso}" 0 "$status"
 	done
 done
+try "$KPEMU" sim explore tree-bounds --tso
+echo "# ${out//$'\n'/$'\n'# }"
+is tree-bounds/2/tso 0 "$status"
 finish

@@ -17,9 +17,10 @@
 #define FLUSHER     8
 #define IDS_MAX     16
 #define STEPS_MAX   6000
-#define POOL_MAX    (STEPS_MAX * 8)
+#define POOL_MAX    (STEPS_MAX * 16)
 #define BUFFER_MAX  8
 #define READS_MAX   64
+#define EARLY_MAX   16
 #define WAITED_MAX  4 /* waits of one thread before an interleaving is unfair */
 #define MAIN        (-1)
 #define STACK_SIZE  (64 * 1024)
@@ -43,7 +44,7 @@ struct event {
 };
 
 /* What a step that sleeps would access; more than fit in are in conflict with everything. */
-#define FOOTPRINT_MAX 6
+#define FOOTPRINT_MAX 24
 struct footprint {
 	uint8_t n;
 	bool all;
@@ -61,11 +62,17 @@ struct node {
 };
 
 /* For a change of what it has read; for its own store buffer, or its victim's, to be empty. */
-enum waits { WAITS_NOT, WAITS_CHANGE, WAITS_FLUSH, WAITS_VICTIM };
+enum waits {
+	WAITS_NOT,
+	WAITS_CHANGE,
+	WAITS_FLUSH,
+	WAITS_VICTIM
+};
 
 struct buffered {
 	void *p;
 	uint8_t size;
+	bool fresh; /* stored in the step that is not over yet */
 	uint64_t v, memory; /* while its thread runs, memory has v, as the thread sees it */
 	const struct seam_site *at;
 	uint16_t clock[IDS_MAX];
@@ -84,6 +91,8 @@ struct thread {
 	/* what it has read since it last had to wait */
 	unsigned int nr_reads;
 	bool reads_all;
+	unsigned int nr_early; /* plain accesses before the first step */
+	struct access early[EARLY_MAX];
 	struct access reads[READS_MAX];
 	struct buffered buffer[BUFFER_MAX];
 	unsigned int buffer_first, buffer_n;
@@ -92,13 +101,24 @@ struct thread {
 	struct task_struct *task;
 };
 
-enum mode { MODE_DPOR, MODE_BOUND, MODE_RANDOM, MODE_PCT, MODE_REPLAY };
+enum mode {
+	MODE_DPOR,
+	MODE_BOUND,
+	MODE_RANDOM,
+	MODE_PCT,
+	MODE_REPLAY
+};
 
 /*
  * How an interleaving ended. UNFAIR: threads have woken each other over and over while another one
  * could have gone on; a scheduler that is fair lets it.
  */
-enum verdict { HELD, FAILED, REDUNDANT, UNFAIR };
+enum verdict {
+	HELD,
+	FAILED,
+	REDUNDANT,
+	UNFAIR
+};
 
 struct engine {
 	const struct explore_test *test;
@@ -118,6 +138,9 @@ struct engine {
 	char why[512];
 	void *main_sp;
 	struct task_struct *main_task; /* of setup() and checks */
+	struct event *open; /* the step that the running thread has begun and not left */
+	const struct seam_site *at; /* where */
+	unsigned int chosen; /* steps that have been chosen, the one that fails included */
 	bool in_step; /* the test's step() is running */
 	bool watched_grew; /* it has looked at something new: what was explored is void */
 	bool starting; /* threads run up to their first step */
@@ -152,6 +175,8 @@ void memory_snapshot(void);
 void memory_restore(void);
 /* Is it memory that threads share? */
 bool memory_shared(const void *p);
+/* Can it be memory that threads share? */
+bool memory_ours(const void *p);
 /* A finding if the bytes may not be accessed. */
 void memory_check(const void *p, unsigned int size, const struct seam_site *at);
 /* At the end: leaks, writes after free. */

@@ -19,7 +19,7 @@
  */
 struct explore_test {
 	const char *name, *about;
-	unsigned int cpus_min, cpus_max;
+	unsigned int cpus_min, cpus_max; /* 0: 2 and EXPLORE_CPUS_MAX */
 	void (*setup)(void);
 	void (*thread)(unsigned int cpu); /* a helper's @cpu is explore_cpus() or more */
 	void (*check)(void);
@@ -32,10 +32,10 @@ struct explore_test {
 };
 
 /* EXPLORE_TEST(x) = { .name = "x", ... }; puts a test on the list. */
-#define EXPLORE_TEST(ident)                                                                     \
-	static const struct explore_test ident;                                                 \
-	static const struct explore_test *const ident##_entry                                   \
-		__attribute__((section("explore_tests"), used)) = &ident;                       \
+#define EXPLORE_TEST(ident)                                               \
+	static const struct explore_test ident;                           \
+	static const struct explore_test *const ident##_entry             \
+		__attribute__((section("explore_tests"), used)) = &ident; \
 	static const struct explore_test ident
 
 /* Memory that each interleaving finds as setup() left it. */
@@ -59,18 +59,17 @@ void explore_place(unsigned int thread, unsigned int cpu);
 
 /* Does @ok hold? If not, the interleaving is a finding, and explore_check() does not return. */
 void explore_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-#define explore_check(ok)                                                                       \
-	do {                                                                                    \
-		if (!(ok))                                                                      \
-			explore_fail("%s:%d: not true: %s", __FILE__, __LINE__, #ok);           \
+#define explore_check(ok)                                                             \
+	do {                                                                          \
+		if (!(ok))                                                            \
+			explore_fail("%s:%d: not true: %s", __FILE__, __LINE__, #ok); \
 	} while (0)
 /* The same for two integers, which are then named. */
-#define explore_equal(a, b)                                                                     \
-	do {                                                                                    \
-		long a_ = (a), b_ = (b);                                                        \
-		if (a_ != b_)                                                                   \
-			explore_fail("%s:%d: %s is %ld, not %ld", __FILE__, __LINE__, #a, a_,   \
-				     b_);                                                       \
+#define explore_equal(a, b)                                                                        \
+	do {                                                                                       \
+		long a_ = (a), b_ = (b);                                                           \
+		if (a_ != b_)                                                                      \
+			explore_fail("%s:%d: %s is %ld, not %ld", __FILE__, __LINE__, #a, a_, b_); \
 	} while (0)
 
 /* Steps of helpers: @thread never takes another step; it goes on on CPU @cpu. */

@@ -7,7 +7,12 @@
 
 #include "emu/sim/explore/engine.h"
 
-enum { HOLDS = 0, VIOLATED = 1, BAD_USE = 2, INTERRUPTED = 130 };
+enum {
+	HOLDS = 0,
+	VIOLATED = 1,
+	BAD_USE = 2,
+	INTERRUPTED = 130
+};
 
 /* Interleavings before a complete search is given up, unless told otherwise. */
 #define LIMIT 5000000
@@ -171,7 +176,12 @@ static void progress_end(void)
 
 /* --- searches --- */
 
-enum result { ALL, SOME, FOUND, STOPPED };
+enum result {
+	ALL,
+	SOME,
+	FOUND,
+	STOPPED
+};
 
 static enum result search(const char *what, uint64_t limit)
 {
@@ -231,7 +241,11 @@ static enum result search_complete(void)
 
 	search_restart(MODE_DPOR);
 	r = search("complete", opt.limit);
-	report("complete search", r == ALL ? ", complete" : r == FOUND ? "" : ", not complete", since);
+	report("complete search",
+	       r == ALL   ? ", complete" :
+	       r == FOUND ? "" :
+			    ", not complete",
+	       since);
 	return r;
 }
 
@@ -248,7 +262,10 @@ static enum result search_bounds(unsigned int from, unsigned int to, uint64_t li
 			strcpy(what, "no reduction");
 		search_restart(MODE_BOUND);
 		r = search(what, limit);
-		report(what, r == ALL ? ", all of these" : r == FOUND ? "" : ", not complete",
+		report(what,
+		       r == ALL   ? ", all of these" :
+		       r == FOUND ? "" :
+				    ", not complete",
 		       since);
 	}
 	return r;
@@ -357,7 +374,8 @@ static int conclude(enum result r)
 		putchar('\n');
 		return HOLDS;
 	default:
-		printf("%s: holds in all that were explored; that is not every interleaving\n", name);
+		printf("%s: holds in all that were explored; that is not every interleaving\n",
+		       name);
 		return HOLDS;
 	}
 }
@@ -376,12 +394,14 @@ static int replay(void)
 
 static int choose_size(const struct explore_test *t)
 {
+	unsigned int min = t->cpus_min ? t->cpus_min : 2;
+	unsigned int max = t->cpus_max ? t->cpus_max : EXPLORE_CPUS_MAX;
 	char text[64];
 
-	eng.cpus = opt.cpus ? opt.cpus : t->cpus_min > 2 ? t->cpus_min : 2;
-	if (eng.cpus < t->cpus_min || eng.cpus > t->cpus_max) {
-		snprintf(text, sizeof(text), "%llu: this test is for %u to %u CPUs",
-			 (unsigned long long)opt.cpus, t->cpus_min, t->cpus_max);
+	eng.cpus = opt.cpus ? opt.cpus : min;
+	if (eng.cpus < min || eng.cpus > max) {
+		snprintf(text, sizeof(text), "%u: this test is for %u to %u CPUs", eng.cpus, min,
+			 max);
 		return complain("--cpus @", text);
 	}
 	eng.ops = opt.ops ? opt.ops : eng.cpus <= 2 ? 3 : eng.cpus == 3 ? 2 : 1;

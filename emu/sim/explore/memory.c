@@ -103,13 +103,17 @@ static bool is_private(const char *p)
 	const char *tls = __builtin_thread_pointer();
 	const struct thread *t = &eng.thread[eng.me];
 
-	return (p >= t->stack && p < t->stack + STACK_SIZE) ||
-	       (p > tls - CHUNK && p < tls + 4096);
+	return (p >= t->stack && p < t->stack + STACK_SIZE) || (p > tls - CHUNK && p < tls + 4096);
+}
+
+bool memory_ours(const void *p)
+{
+	return in_arena(p) || in_state(p) || in_mapping(p);
 }
 
 bool memory_shared(const void *p)
 {
-	return eng.me != MAIN && (in_arena(p) || in_state(p) || in_mapping(p) || !is_private(p));
+	return eng.me != MAIN && (memory_ours(p) || !is_private(p));
 }
 
 static struct block *block_of(const char *p)
@@ -273,7 +277,8 @@ static void tree_free(void *arg, void *p, size_t size)
 
 const struct percpu_counter_tree_memory *explore_tree_memory(struct percpu_area *area)
 {
-	static struct percpu_counter_tree_memory memory = { .alloc = tree_alloc, .free = tree_free };
+	static struct percpu_counter_tree_memory memory = { .alloc = tree_alloc,
+							    .free = tree_free };
 
 	memory.area = area;
 	return &memory;

@@ -12,13 +12,18 @@ struct seam_site {
 	int line;
 };
 
-#define SEAM_SITE(what)                                                                          \
-	({                                                                                       \
-		static const struct seam_site site_ = { __FILE__, __func__, what, __LINE__ };    \
-		&site_;                                                                          \
+#define SEAM_SITE(what)                                                                       \
+	({                                                                                    \
+		static const struct seam_site site_ = { __FILE__, __func__, what, __LINE__ }; \
+		&site_;                                                                       \
 	})
 
-enum seam_op { SEAM_XCHG, SEAM_ADD, SEAM_OR, SEAM_ANDNOT };
+enum seam_op {
+	SEAM_XCHG,
+	SEAM_ADD,
+	SEAM_OR,
+	SEAM_ANDNOT
+};
 
 /*
  * Accesses of @size bytes at @p. Each is a step: others may run before it. Outside of a virtual CPU
@@ -47,7 +52,11 @@ int seam_cpu(const struct seam_site *at);
  * step, as the kernel guarantees. SLOT_WITHIN adds @a if that leaves the slot in -@b..@b;
  * SLOT_CMPXCHG stores @b where @a is. False: nothing stored.
  */
-enum seam_slot_op { SLOT_ADD, SLOT_WITHIN, SLOT_CMPXCHG };
+enum seam_slot_op {
+	SLOT_ADD,
+	SLOT_WITHIN,
+	SLOT_CMPXCHG
+};
 bool seam_slot(enum seam_slot_op op, char *base, const uint32_t *stride, const uint32_t *cpus,
 	       unsigned int size, int64_t a, int64_t b, const struct seam_site *at);
 

@@ -35,8 +35,8 @@ static int choose_bounded(mask_t enabled)
 	n->before_goes_on = n->before != MAIN && enabled >> n->before & 1;
 	n->preemptions = 0;
 	if (eng.depth)
-		n->preemptions = last->preemptions +
-				 (last->before_goes_on && last->chosen != last->before);
+		n->preemptions =
+			last->preemptions + (last->before_goes_on && last->chosen != last->before);
 	n->chosen = go_on(enabled);
 	n->todo = enabled & ~(1 << n->chosen);
 	if (n->before_goes_on && n->preemptions >= eng.bound)

@@ -89,5 +89,5 @@ void mm_free(struct mm_struct *mm)
 struct task_struct *find_task_by_vpid(int pid)
 {
 	return pid >= PID_FIRST && pid < PID_FIRST + (int)explore_cpus() ? tasks[pid - PID_FIRST] :
-									    NULL;
+									   NULL;
 }

@@ -176,12 +176,17 @@ static struct event *step_begin(int id)
 	return e;
 }
 
-static void touch(struct event *e, const void *p, unsigned int size, bool write, bool own)
+static void touch_access(struct event *e, const struct access *a)
 {
 	if (eng.pool_n == POOL_MAX)
 		explore_fail("too many accesses");
-	pool[eng.pool_n++] = (struct access){ (uintptr_t)p, size, write, own };
+	pool[eng.pool_n++] = *a;
 	e->n++;
+}
+
+static void touch(struct event *e, const void *p, unsigned int size, bool write, bool own)
+{
+	touch_access(e, &(struct access){ (uintptr_t)p, size, write, own });
 }
 
 static bool overlap(const struct access *a, const struct access *b)
@@ -257,10 +262,39 @@ static void check_step(void)
 	load_own(me);
 }
 
-static void step_end(struct event *e)
+static struct buffered *buffered_nth(struct thread *t, unsigned int n)
 {
+	return &t->buffer[(t->buffer_first + n) % BUFFER_MAX];
+}
+
+/* What was stored during step @e cannot become visible before it. */
+static void date_stores(struct thread *t, const struct event *e)
+{
+	for (unsigned int i = 0; i < t->buffer_n; i++) {
+		struct buffered *b = buffered_nth(t, i);
+
+		if (b->fresh)
+			memcpy(b->clock, e->clock, sizeof(b->clock));
+		b->fresh = false;
+	}
+}
+
+/* What follows up to the thread's next step is done together with this one. */
+static void step_end(struct event *e, const struct seam_site *at)
+{
+	eng.open = e;
+	eng.at = at;
+}
+
+/* The thread has come to its next step, or to its end: the one before is over. */
+static void step_leave(void)
+{
+	struct event *e = eng.open;
 	bool seen = false;
 
+	if (!e)
+		return;
+	eng.open = NULL;
 	if (e->id < FLUSHER && eng.test->mortal >> e->id & 1)
 		touch(e, &stopped[e->id], 1, false, false);
 	for (unsigned int i = e->first; i < e->first + e->n; i++) {
@@ -274,6 +308,8 @@ static void step_end(struct event *e)
 	if (eng.mode == MODE_DPOR && eng.depth + 1 >= eng.nr_nodes)
 		dpor_step(e);
 	memcpy(eng.last_clock[e->id], e->clock, sizeof(e->clock));
+	if (e->id < FLUSHER)
+		date_stores(&eng.thread[e->id], e);
 	eng.depth++;
 	if (!e->forced)
 		eng.asked = 0;
@@ -308,7 +344,8 @@ static void flush(int id)
 	touch(e, b->p, b->size, true, false);
 	t->buffer_first = (t->buffer_first + 1) % BUFFER_MAX;
 	t->buffer_n--;
-	step_end(e);
+	step_end(e, b->at);
+	step_leave();
 }
 
 /* The next step is whose? Steps of flushers are taken at once. MAIN: all have ended. */
@@ -334,6 +371,7 @@ static int next_thread(void)
 		if (id == MAIN)
 			leave(REDUNDANT);
 		eng.schedule[eng.depth] = id;
+		eng.chosen = eng.depth + 1;
 		if (id < FLUSHER) {
 			eng.running = id;
 			return id;
@@ -343,11 +381,6 @@ static int next_thread(void)
 }
 
 /* --- what a thread sees: memory with what its own buffer has --- */
-
-static struct buffered *buffered_nth(struct thread *t, unsigned int n)
-{
-	return &t->buffer[(t->buffer_first + n) % BUFFER_MAX];
-}
 
 static void view_enter(struct thread *t)
 {
@@ -376,6 +409,7 @@ static struct event *turn(enum waits waits)
 	struct event *e;
 	int id;
 
+	step_leave();
 	eng.thread[eng.me].waits = waits;
 	view_leave(&eng.thread[eng.me]);
 	if (eng.starting) {
@@ -387,6 +421,9 @@ static struct event *turn(enum waits waits)
 	}
 	view_enter(&eng.thread[eng.me]);
 	e = step_begin(eng.me);
+	for (unsigned int i = 0; i < eng.thread[eng.me].nr_early; i++)
+		touch_access(e, &eng.thread[eng.me].early[i]);
+	eng.thread[eng.me].nr_early = 0;
 	if (waits == WAITS_FLUSH)
 		clock_join(e->clock, eng.last_clock[eng.me + FLUSHER]);
 	return e;
@@ -437,10 +474,9 @@ static void buffer_store(void *p, unsigned int size, uint64_t v, const struct se
 	struct thread *t = &eng.thread[eng.me];
 	struct buffered *b = buffered_nth(t, t->buffer_n++);
 
-	*b = (struct buffered){ .p = p, .size = size, .v = v, .at = at };
+	*b = (struct buffered){ .p = p, .size = size, .v = v, .at = at, .fresh = true };
 	b->memory = raw_load(p, size);
 	raw_store(p, size, v);
-	memcpy(b->clock, eng.last_clock[eng.me], sizeof(b->clock));
 }
 
 /* --- the seam --- */
@@ -461,7 +497,7 @@ uint64_t seam_load(const void *p, unsigned int size, const struct seam_site *at)
 	note_read(&eng.thread[eng.me], p, size);
 	if (eng.record)
 		trace_step(eng.me, at, "%s is %#lx", at->text, (long)v);
-	step_end(e);
+	step_end(e, at);
 	return v;
 }
 
@@ -485,7 +521,7 @@ void seam_store(void *p, unsigned int size, uint64_t v, const struct seam_site *
 	if (eng.tso) {
 		if (eng.record)
 			trace_step(eng.me, at, "%s = %#lx, buffered", at->text, (long)v);
-		step_end(e);
+		step_end(e, at);
 		buffer_store(p, size, v, at);
 		return;
 	}
@@ -494,7 +530,7 @@ void seam_store(void *p, unsigned int size, uint64_t v, const struct seam_site *
 			   (long)v);
 	raw_store(p, size, v);
 	touch(e, p, size, true, false);
-	step_end(e);
+	step_end(e, at);
 }
 
 static uint64_t apply(enum seam_op op, uint64_t old, uint64_t v)
@@ -531,7 +567,7 @@ uint64_t seam_rmw(enum seam_op op, void *p, unsigned int size, uint64_t v,
 	if (eng.record)
 		trace_step(eng.me, at, "%s: %#lx -> %#lx, locked", at->text, (long)old,
 			   (long)raw_load(p, size));
-	step_end(e);
+	step_end(e, at);
 	return old;
 }
 
@@ -560,7 +596,7 @@ bool seam_cmpxchg(void *p, unsigned int size, uint64_t *old, uint64_t new,
 			   (long)raw_load(p, size));
 	else if (eng.record)
 		trace_step(eng.me, at, "%s is %#lx, not exchanged", at->text, (long)found);
-	step_end(e);
+	step_end(e, at);
 	return done;
 }
 
@@ -585,7 +621,7 @@ bool seam_cmpxchg128(void *p, uint64_t old0, uint64_t old1, uint64_t new0, uint6
 	if (eng.record)
 		trace_step(eng.me, at, "%s: %s %#lx, %#lx", at->text,
 			   done ? "exchanged for" : "not exchanged for", (long)new0, (long)new1);
-	step_end(e);
+	step_end(e, at);
 	return done;
 }
 
@@ -597,7 +633,7 @@ void seam_mb(const struct seam_site *at)
 
 	if (eng.record)
 		trace_step(eng.me, at, "barrier");
-	step_end(e);
+	step_end(e, at);
 }
 
 void seam_yield(const struct seam_site *at)
@@ -614,9 +650,11 @@ void seam_yield(const struct seam_site *at)
 	t->reads_all = t->woken = false;
 	if (eng.record)
 		trace_step(eng.me, at, e->forced ? "waited, for nothing" : "waited");
-	step_end(e);
-	if (!e->forced && ++t->waited > WAITED_MAX && eng.mode != MODE_REPLAY)
+	step_end(e, at);
+	if (!e->forced && ++t->waited > WAITED_MAX && eng.mode != MODE_REPLAY) {
+		step_leave();
 		leave(UNFAIR);
+	}
 }
 
 int seam_cpu(const struct seam_site *at)
@@ -633,7 +671,7 @@ static bool slot_new(enum seam_slot_op op, int64_t old, int64_t a, int64_t b, in
 		return old == a;
 	}
 	*new = old + a;
-	return op == SLOT_ADD || (*new >= -b && *new <= b);
+	return op == SLOT_ADD || (*new >= -b &&*new <= b);
 }
 
 static int64_t extend(uint64_t v, unsigned int size)
@@ -677,13 +715,15 @@ bool seam_slot(enum seam_slot_op op, char *base, const uint32_t *stride, const u
 		if (eng.record)
 			trace_step(eng.me, at, "slot of CPU %d: %ld -> %ld%s", on_cpu[eng.me],
 				   (long)old, done ? (long)new : (long)old,
-				   done && buffers ? ", buffered" : done ? "" : ", left");
+				   done && buffers ? ", buffered" :
+				   done            ? "" :
+						     ", left");
 	} else if (eng.record) {
 		trace_step(eng.me, at, "no slot");
 	}
 	if (done && !buffers)
 		raw_store(slot, size, new);
-	step_end(e);
+	step_end(e, at);
 	if (done && buffers)
 		buffer_store(slot, size, new, at);
 	return done;
@@ -734,14 +774,14 @@ void explore_kill(unsigned int thread)
 	if (eng.record)
 		trace_step(eng.me, &helper_site, "kills CPU %u", thread);
 	if (eng.thread[thread].buffer_n) {
-		step_end(e);
+		step_end(e, &helper_site);
 		eng.thread[eng.me].victim = thread;
 		e = turn(WAITS_VICTIM);
 		clock_join(e->clock, eng.last_clock[thread + FLUSHER]);
 	}
 	dead[thread] = 1;
 	touch(e, &dead[thread], 1, true, false);
-	step_end(e);
+	step_end(e, &helper_site);
 }
 
 void explore_place(unsigned int thread, unsigned int cpu)
@@ -757,12 +797,87 @@ void explore_move(unsigned int thread, unsigned int cpu)
 	touch(e, &on_cpu[thread], 1, true, false);
 	if (eng.record)
 		trace_step(eng.me, &helper_site, "moves thread %u to CPU %u", thread, cpu);
-	step_end(e);
+	step_end(e, &helper_site);
 }
 
 bool explore_killed(unsigned int thread)
 {
 	return seam_load(&dead[thread], 1, SEAM_SITE("killed?"));
+}
+
+/* --- plain accesses --- */
+
+/*
+ * The sources of the model and of tests are compiled with -fsanitize=thread, and these functions
+ * are what the compiler calls then. A plain access is no step, but a part of the step before it:
+ * what that step is in conflict with depends on it.
+ */
+static bool is_part(const struct access *list, unsigned int n, const struct access *a)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (list[i].addr <= a->addr && a->addr + a->size <= list[i].addr + list[i].size &&
+		    list[i].write >= a->write && list[i].own == a->own)
+			return true;
+	return false;
+}
+
+static void plain(const void *p, unsigned int size, bool write)
+{
+	struct access a = { (uintptr_t)p, size, write, false };
+	struct thread *t;
+
+	if (!memory_ours(p))
+		return;
+	if (eng.in_step)
+		watch(p, size);
+	if (eng.me == MAIN)
+		return;
+	t = &eng.thread[eng.me];
+	if (!eng.open) {
+		if (t->nr_early < EARLY_MAX && !is_part(t->early, t->nr_early, &a))
+			t->early[t->nr_early++] = a;
+		return;
+	}
+	memory_check(p, size, eng.at);
+	a.own = !write && find_buffered(t, p, size);
+	if (!is_part(&pool[eng.open->first], eng.open->n, &a))
+		touch_access(eng.open, &a);
+}
+
+#define PLAIN(kind, write, size)                 \
+	void __tsan_##kind##size(const void *p); \
+	void __tsan_##kind##size(const void *p)  \
+	{                                        \
+		plain(p, size, write);           \
+	}
+#define PLAIN_ALL(read, is_write)                                                                 \
+	PLAIN(read, is_write, 1)                                                                  \
+	PLAIN(read, is_write, 2) PLAIN(read, is_write, 4) PLAIN(read, is_write, 8)                \
+		PLAIN(read, is_write, 16) PLAIN(unaligned_##read, is_write, 2)                    \
+			PLAIN(unaligned_##read, is_write, 4) PLAIN(unaligned_##read, is_write, 8) \
+				PLAIN(unaligned_##read, is_write, 16) void __tsan_##read##_range( \
+					const void *p, unsigned long size);                       \
+	void __tsan_##read##_range(const void *p, unsigned long size)                             \
+	{                                                                                         \
+		plain(p, size, is_write);                                                         \
+	}
+PLAIN_ALL(read, false)
+PLAIN_ALL(write, true)
+
+void __tsan_init(void);
+void __tsan_init(void)
+{
+}
+
+void __tsan_func_entry(void *caller);
+void __tsan_func_entry(void *caller)
+{
+	(void)caller;
+}
+
+void __tsan_func_exit(void);
+void __tsan_func_exit(void)
+{
 }
 
 /* --- one interleaving --- */
@@ -772,6 +887,7 @@ static void thread_main(void)
 	int id = eng.me;
 
 	eng.test->thread(id);
+	step_leave();
 	eng.thread[id].ended = true;
 	view_leave(&eng.thread[id]);
 	switch_to(eng.starting ? MAIN : next_thread());
@@ -792,7 +908,8 @@ static void make_coroutine(struct thread *t)
 static void reset(void)
 {
 	memory_restore();
-	eng.depth = eng.pool_n = eng.forced = 0;
+	eng.depth = eng.pool_n = eng.forced = eng.chosen = 0;
+	eng.open = NULL;
 	eng.asked = 0;
 	eng.running = MAIN;
 	memset(eng.last_clock, 0, sizeof(eng.last_clock));
@@ -800,7 +917,7 @@ static void reset(void)
 		struct thread *t = &eng.thread[id];
 
 		t->ended = t->woken = t->reads_all = false;
-		t->nr_reads = t->buffer_n = t->buffer_first = t->waited = 0;
+		t->nr_reads = t->buffer_n = t->buffer_first = t->waited = t->nr_early = 0;
 		t->self = (struct percpu_self){ 0 };
 		t->task = id < eng.cpus ? explore_task(id) : eng.main_task;
 		make_coroutine(t);
@@ -859,7 +976,7 @@ void vcpu_run(void)
 	eng.starting = eng.in_step = false;
 	eng.me = MAIN;
 	load_own(MAIN);
-	eng.schedule_n = eng.depth;
+	eng.schedule_n = eng.chosen;
 	if (eng.depth > eng.deepest)
 		eng.deepest = eng.depth;
 }

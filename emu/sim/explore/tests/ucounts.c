@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Records of the world: look-up, charges and releases, and the gate that recoveries close. */
+#include <errno.h>
+
 #include <kpemu/sched.h>
 #include <kpemu/ucount.h>
 
@@ -210,6 +212,32 @@ EXPLORE_TEST(ucounts_gate_check_quick) = {
 	.check = counter_is_objects,
 };
 
+/* Several recompute it at once while CPU 0 changes it: one closes the gate, the others are told so. */
+static void closers_thread(unsigned int cpu)
+{
+	uint64_t word = 1ull << 63 | (uint64_t)NPROC << 32 | ucounts_index(s.uc);
+	int err;
+
+	if (!cpu) {
+		charge(cpu);
+		return;
+	}
+	for (unsigned int i = 0; i < explore_ops() / 2; i++) {
+		err = ucounts_recover(word);
+		explore_check(!err || err == -EAGAIN);
+	}
+}
+
+EXPLORE_TEST(ucounts_gate_closers) = {
+	.name = "ucounts-gate-closers",
+	.about = "CPUs that recompute a counter at once, while it is changed",
+	.cpus_min = 2,
+	.cpus_max = 3,
+	.setup = record_setup,
+	.thread = closers_thread,
+	.check = counter_is_objects,
+};
+
 /* --- deaths --- */
 
 /* CPU 0 is killed at any step of a charge; CPU 1 goes on charging; then the dead are looked for. */
@@ -262,6 +290,63 @@ EXPLORE_TEST(ucounts_release) = {
 	.setup = record_setup,
 	.thread = reap_thread,
 	.check = death_check,
+	.helpers = 1,
+	.mortal = 1,
+};
+
+/* A death inside the quick protocol, which the other CPU finds behind the gate it has closed. */
+static void reap_quick_thread(unsigned int cpu)
+{
+	if (cpu == explore_cpus())
+		explore_kill(0);
+	else if (!cpu)
+		charge_quickly(cpu);
+	else
+		reap_dead(-1);
+}
+
+EXPLORE_TEST(ucounts_release_quick) = {
+	.name = "ucounts-release-quick",
+	.about = "the same with a death between ucounts_enter() and ucounts_end()",
+	.cpus_min = 2,
+	.cpus_max = 3,
+	.setup = record_setup,
+	.thread = reap_quick_thread,
+	.check = death_check,
+	.helpers = 1,
+	.mortal = 1,
+};
+
+/* CPU 0 dies while it recomputes; who waits at the gate that it has closed takes it over. */
+static void closer_dies_thread(unsigned int cpu)
+{
+	if (cpu == explore_cpus())
+		explore_kill(0);
+	else if (!cpu)
+		ucounts_recover(1ull << 63 | (uint64_t)NPROC << 32 | ucounts_index(s.uc));
+	else
+		charge(cpu);
+}
+
+static void closer_dies_check(void)
+{
+	reap_dead(-1);
+	if (s.uc->gate[NPROC]) /* nobody has needed the counter since */
+		explore_equal(ucounts_recover(1ull << 63 | (uint64_t)NPROC << 32 |
+					      ucounts_index(s.uc)),
+			      0);
+	counter_is_objects();
+	explore_equal(s.uc->rlimit[NPROC].counter, explore_cpus() - 1);
+}
+
+EXPLORE_TEST(ucounts_closer_dies) = {
+	.name = "ucounts-closer-dies",
+	.about = "a death at any step of a recovery: who waits at its gate goes on",
+	.cpus_min = 2,
+	.cpus_max = 3,
+	.setup = record_setup,
+	.thread = closer_dies_thread,
+	.check = closer_dies_check,
 	.helpers = 1,
 	.mortal = 1,
 };

@@ -13,9 +13,8 @@
 
 #define RSEQ_HERE 1
 
-#define seam_slot_at(op, at, base, stride, cpus, size, a, b)                     \
-	((void)(at), seam_slot(op, base, stride, cpus, size, a, b,         \
-			       SEAM_SITE("slot of this CPU")))
+#define seam_slot_at(op, at, base, stride, cpus, size, a, b) \
+	((void)(at), seam_slot(op, base, stride, cpus, size, a, b, SEAM_SITE("slot of this CPU")))
 
 #define rseq_add64(at, base, stride, cpus, v) \
 	seam_slot_at(SLOT_ADD, at, base, stride, cpus, 8, v, 0)
