@@ -63,6 +63,11 @@ for test in counter-add-atomic lazy-activation lazy-activation-any lazy-activati
 	holds "$test/3" "$test" --cpus 3
 done
 
+# Of the others, three CPUs with two operations are for tests/torture.
+for test in counter-add counter-offline counter-sum percpu-alloc ucounts-lookup; do
+	holds "$test/3x1" "$test" --cpus 3 --ops 1
+done
+
 # What is to be found is found, shown and replayed.
 finds()
 {
