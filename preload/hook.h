@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/shm.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/auxv.h>

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <kpemu/mqueue.h>
+#include <kpemu/shm.h>
 #include <kpemu/sched.h>
 #include <kpemu/signal.h>
 
@@ -227,6 +228,7 @@ void cmd_reap(void)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	/* This one may wait for a task that is stopped while it holds the lock: ^C must work. */
 	mqueue_reap_unlinked(current);
+	shm_reap(current);
 }
 
 int cmd_world_peek(int fd, const char *name, int *launcher)

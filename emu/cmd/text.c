@@ -166,10 +166,10 @@ static const char *errno_name(int err)
 	return name ? name : "unknown error";
 }
 
-/* Whose limit it was: mlock is counted per address space, everything else per record. */
-static void print_whose(FILE *out, const struct refusal *r)
+/* Whose limit it was: mlock is counted per address space, SHM_LOCK and all else per record. */
+static void print_whose(FILE *out, const struct refusal *r, const char *call)
 {
-	if (r->type == UCOUNT_RLIMIT_MEMLOCK)
+	if (r->type == UCOUNT_RLIMIT_MEMLOCK && strcmp(call, "shmctl"))
 		fprintf(out, "of a process ");
 	fprintf(out, "of uid %u", r->uid);
 	if (r->ns)
@@ -200,7 +200,7 @@ static void print_refusal(FILE *out, const struct refusal_record *rec)
 	cmd_printable(comm, sizeof(comm), rec->comm, sizeof(rec->comm));
 	fprintf(out, "%s: %s: %s limit %s ", call, errno_name(r->err), type_name(r->type),
 		amount(limit, sizeof(limit), r->type, r->limit));
-	print_whose(out, r);
+	print_whose(out, r, call);
 	fprintf(out, " reached (%s in use, %s asked)", amount(use, sizeof(use), r->type, r->use),
 		amount(asked, sizeof(asked), r->type, r->asked));
 	print_times(out, rec);

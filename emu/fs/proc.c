@@ -14,6 +14,7 @@
 #include <kpemu/mlock.h>
 #include <kpemu/proc.h>
 #include <kpemu/sched.h>
+#include <kpemu/shm.h>
 #include <kpemu/signal.h>
 #include <kpemu/sysctl.h>
 #include <kpemu/ucount.h>
@@ -319,6 +320,8 @@ static void look_again(void)
 	block_signals(&old);
 	signal_reconcile_all();
 	reap_dead(-1);
+	if (current)
+		shm_reap(current);
 	restore_signals(&old);
 }
 

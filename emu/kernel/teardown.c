@@ -7,6 +7,7 @@
 
 #include <kpemu/mqueue.h>
 #include <kpemu/sched.h>
+#include <kpemu/shm.h>
 #include <kpemu/teardown.h>
 #include <kpemu/world.h>
 
@@ -61,6 +62,7 @@ int world_remove(int fd, int tgid)
 	}
 	mark_ending();
 	mqueue_destroy_all(current);
+	shm_destroy_all(current);
 	world_path(path, world->uid, world->name);
 	return world_remove_file(fd, path);
 }

@@ -5,6 +5,7 @@
 
 #include <kpemu/mqueue.h>
 #include <kpemu/sched.h>
+#include <kpemu/shm.h>
 #include <kpemu/signal.h>
 #include <kpemu/ucount.h>
 
@@ -354,8 +355,10 @@ long ucounts_derive(struct ucounts *uc, enum rlimit_type type)
 		return derive_msgqueue(uc);
 	case UCOUNT_RLIMIT_SIGPENDING:
 		return derive_sigpending(uc);
+	case UCOUNT_RLIMIT_MEMLOCK:
+		return derive_memlock(uc);
 	default:
-		return 0; /* no object charges these yet */
+		return 0;
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 
@@ -743,6 +744,24 @@ static int do_send_inside(void)
 	return do_send_and_receive();
 }
 
+static int segment;
+
+static void set_segment(void)
+{
+	segment = shmget(IPC_PRIVATE, 4 * PAGE, IPC_CREAT | 0600);
+	must(segment >= 0);
+	/* It goes with its last attachment, however this one ends. */
+	must(shmat(segment, NULL, 0) != (void *)-1 && !shmctl(segment, IPC_RMID, NULL));
+}
+
+static int do_shm_lock(void)
+{
+	must(!shmctl(segment, SHM_LOCK, NULL));
+	must(!shmctl(segment, SHM_UNLOCK, NULL));
+	must(!shmctl(segment, SHM_LOCK, NULL));
+	return DONE;
+}
+
 static int do_ns_refused(void)
 {
 	must(!unshare(CLONE_NEWUSER));
@@ -856,6 +875,7 @@ static const struct operation {
 	{ "write_maps", set_unshared, do_write_maps, false },
 	{ "setns", set_other, do_setns, false },
 	{ "nested_charges", set_inside, do_all_inside, false },
+	{ "shm_lock", set_segment, do_shm_lock, false },
 	{ "nested_signals", set_inside, do_send_inside, false },
 	{ "nested_exec", set_inside, do_exec, false },
 	{ "recovery", set_one_died, do_recovery, false },
@@ -955,21 +975,33 @@ static int namespaces_left(void)
 {
 	pid_t pid[NAMESPACES + 1], parent = getpid();
 	struct line l = line_open();
-	int n = 0;
+	int n = 0, made = 0;
 
-	while (n <= NAMESPACES) {
-		pid[n] = fork();
-		must(pid[n] >= 0);
+	while (n <= NAMESPACES && (pid[n] = fork()) >= 0) {
 		if (!pid[n]) {
 			line_say(&l, !unshare(CLONE_NEWUSER));
 			live_as_long_as(parent);
 		}
+		made++;
 		if (!line_hear(&l))
 			break;
 		n++;
 	}
-	drain(pid, n < NAMESPACES + 1 ? n + 1 : n);
+	/* Nobody may be left who would be in the way of the next witness. */
+	drain(pid, made);
+	close(l.fd[0]);
+	close(l.fd[1]);
 	return n;
+}
+
+/* 16 pages are what a user may lock in segments, besides those that a process locks itself. */
+static bool segments_free(void)
+{
+	int id = shmget(IPC_PRIVATE, 16 * PAGE, IPC_CREAT | 0600);
+	bool all = id >= 0 && !shmctl(id, SHM_LOCK, NULL);
+
+	shmctl(id, IPC_RMID, NULL);
+	return all;
 }
 
 static void verify(char *text, size_t size)
@@ -984,7 +1016,7 @@ static void verify(char *text, size_t size)
 		line_say(&l, queues_left());
 		line_say(&l, pages_left());
 		line_say(&l, signals_left());
-		line_say(&l, namespaces_left());
+		line_say(&l, segments_free() ? namespaces_left() : -1);
 		_exit(0);
 	}
 	snprintf(text, size, "forks=%d", line_hear(&l));

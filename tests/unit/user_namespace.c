@@ -166,3 +166,120 @@ Test(user_namespace, derived_and_recovered_at_every_level)
 	cr_assert_eq(ucounts_check(top, NPROC, &counter, &objects), 0);
 	cr_assert_eq(counter, objects);
 }
+
+/* --- creation, ids, maps --- */
+
+static int enter_new(void)
+{
+	struct ns_change change;
+	struct refusal why;
+	int err = unshare_begin(current, 0x10000000, false, &change, &why);
+
+	return err ? err : unshare_end(current, &change, true);
+}
+
+static long map(enum map_file file, const char *text)
+{
+	return map_write(current, current->cred.user_ns, file, text, strlen(text), 0);
+}
+
+Test(user_namespace, creation_takes_soft_limits_and_gives_capabilities)
+{
+	struct user_namespace *ns;
+
+	current->rlim[MSGQUEUE].cur = 300;
+	cr_assert_eq(enter_new(), 0);
+	ns = user_ns_of(current->cred.user_ns);
+	cr_assert_eq(ns->level, 1);
+	cr_assert_eq(ns->owner, 1000);
+	cr_assert_eq(userns_rlimit_max(current->cred.user_ns, MSGQUEUE), 300);
+	cr_assert(ns_capable(current, current->cred.user_ns, 21));
+	cr_assert(!capable(current, 21));
+	cr_assert(!ns_capable(current, INIT_USER_NS, 21));
+	cr_assert_eq(counted(alloc_ucounts(INIT_USER_NS, 1000), NPROC), 1);
+	cr_assert_eq(counted(alloc_ucounts(current->cred.user_ns, 1000), NPROC), 1);
+}
+
+Test(user_namespace, unmapped_creator_is_refused)
+{
+	cr_assert_eq(enter_new(), 0);
+	cr_assert_eq(enter_new(), -EPERM);
+}
+
+Test(user_namespace, thirty_three_levels)
+{
+	for (int i = 0; i < 33; i++) {
+		cr_assert_eq(enter_new(), 0);
+		cr_assert_gt(map(MAP_SETGROUPS, "deny"), 0);
+		cr_assert_gt(map(MAP_UID, i ? "0 0 1" : "0 1000 1"), 0);
+		cr_assert_gt(map(MAP_GID, i ? "0 0 1" : "0 1000 1"), 0);
+	}
+	cr_assert_eq(enter_new(), -ENOSPC);
+	cr_assert_eq(counted(alloc_ucounts(INIT_USER_NS, 1000), NPROC), 1);
+}
+
+Test(user_namespace, left_ones_are_released_when_room_is_wanted)
+{
+	struct user_namespace *init = user_ns_of(INIT_USER_NS);
+	struct task_struct *t;
+	struct refusal why;
+	uint32_t first;
+	int err;
+
+	init->ucount_max[UCOUNT_USER_NAMESPACES] = 1 + 1;
+	t = copy_process(current, 0x10000000, &err, &why);
+	cr_assert_not_null(t);
+	first = t->cred.user_ns;
+	cr_assert_null(copy_process(current, 0x10000000, &err, &why));
+	cr_assert_eq(err, -ENOSPC);
+	cr_assert_eq(why.type, REFUSAL_UCOUNT(UCOUNT_USER_NAMESPACES));
+	release_task(t);
+	cr_assert_eq(enter_new(), 0);
+	cr_assert_eq(current->cred.user_ns, first, "the slot is used again");
+}
+
+Test(user_namespace, charge_keeps_its_namespace)
+{
+	uint32_t n;
+
+	cr_assert_eq(enter_new(), 0);
+	n = current->cred.user_ns;
+	inc(alloc_ucounts(n, 1000), MSGQUEUE, 5);
+	cr_assert_eq(cred_enter_user_ns(current, INIT_USER_NS), 0);
+	ns_lock(current);
+	cr_assert_eq(ns_reap(), 0);
+	dec(alloc_ucounts(n, 1000), MSGQUEUE, 5);
+	cr_assert_eq(ns_reap(), 1);
+	ns_unlock();
+}
+
+Test(user_namespace, ids_go_both_ways_through_nested_maps)
+{
+	uint32_t n;
+
+	cr_assert_eq(enter_new(), 0);
+	n = current->cred.user_ns;
+	cr_assert_eq(from_kuid_munged(n, 1000), OVERFLOW_ID);
+	cr_assert_eq(map(MAP_UID, "7 1000 1\n"), 9);
+	cr_assert_eq(make_kuid(n, 7), 1000);
+	cr_assert_eq(from_kuid(n, 1000), 7);
+	cr_assert_eq(make_kuid(n, 8), INVALID_ID);
+	cr_assert_eq(sys_setuid(current, 0), -EINVAL);
+	cr_assert_eq(sys_setuid(current, 7), 0);
+	cr_assert_eq(map(MAP_UID, "7 1000 1\n"), -EPERM, "once");
+	cr_assert_eq(map(MAP_GID, "0 1000 1"), -EPERM, "setgroups is not denied");
+}
+
+Test(user_namespace, other_kinds_are_charged_in_the_owning_namespace)
+{
+	struct ns_change change;
+	struct refusal why;
+
+	cr_assert_eq(unshare_begin(current, 0x04000000, false, &change, &why), -EPERM);
+	cr_assert_eq(enter_new(), 0);
+	user_ns_of(current->cred.user_ns)->ucount_max[UCOUNT_UTS_NAMESPACES] = 1 + 1;
+	cr_assert_eq(unshare_begin(current, 0x04000000, false, &change, &why), 0);
+	cr_assert_eq(unshare_end(current, &change, true), 0);
+	cr_assert_eq(unshare_begin(current, 0x04000000, false, &change, &why), -ENOSPC);
+	cr_assert_eq(why.level, 0);
+}
