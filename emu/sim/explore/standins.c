@@ -5,6 +5,7 @@
 
 #include <kpemu/mlock.h>
 #include <kpemu/sched.h>
+#include <kpemu/shm.h>
 #include <kpemu/signal.h>
 #include <kpemu/ucount.h>
 
@@ -62,6 +63,11 @@ long userns_rlimit_max(uint32_t n, enum rlimit_type type)
 }
 
 long derive_sigpending(const struct ucounts *uc)
+{
+	return (void)uc, 0;
+}
+
+long derive_memlock(const struct ucounts *uc)
 {
 	return (void)uc, 0;
 }
