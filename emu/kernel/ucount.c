@@ -198,34 +198,42 @@ void ucounts_end(struct task_struct *t)
 	smp_store_release(&t->updating, 0);
 }
 
-long inc_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v)
+static bool in_initial(const struct ucounts *uc)
 {
-	long ret = 0, max = LONG_MAX;
-	struct ucounts *iter;
+	return likely(READ_ONCE(uc->ns) == INIT_USER_NS);
+}
 
-	for_each_level(iter, uc) {
+/* The levels above the leaf: has any of them less room? */
+__attribute__((noinline)) static bool add_above(struct ucounts *uc, enum rlimit_type type, long v)
+{
+	long max = max_above(uc, type);
+	struct ucounts *iter;
+	bool over = false;
+
+	for_each_level(iter, ucounts_parent(uc)) {
 		long new = atomic64_add_return(v, &iter->rlimit[type]);
 
-		if (new < 0 || new > max)
-			ret = LONG_MAX;
-		else if (iter == uc)
-			ret = new;
+		over |= new < 0 || new > max;
 		max = max_above(iter, type);
 	}
-	return ret;
+	return over;
+}
+
+long inc_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v)
+{
+	long leaf = atomic64_add_return(v, &uc->rlimit[type]);
+
+	if (!in_initial(uc) && add_above(uc, type, v))
+		return LONG_MAX;
+	return leaf < 0 ? LONG_MAX : leaf;
 }
 
 bool dec_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v)
 {
-	struct ucounts *iter;
-	long leaf = 0;
+	long leaf = atomic64_sub_return(v, &uc->rlimit[type]);
 
-	for_each_level(iter, uc) {
-		long new = atomic64_sub_return(v, &iter->rlimit[type]);
-
-		if (iter == uc)
-			leaf = new;
-	}
+	if (!in_initial(uc))
+		add_above(uc, type, -v);
 	return leaf == 0;
 }
 
