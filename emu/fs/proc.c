@@ -173,6 +173,16 @@ static int reap_with_signals_blocked(void)
 	return n;
 }
 
+static unsigned int nr_new_threads(struct task_struct *t)
+{
+	uint32_t group = READ_ONCE(t->group_leader);
+	unsigned int n = 0;
+
+	for_each_task(i, t)
+		n += slot_state(READ_ONCE(t->slot)) == SLOT_NEW && READ_ONCE(t->group_leader) == group;
+	return n;
+}
+
 /*
  * Looking for the dead costs a look at every task, so it is done only where the model and the
  * kernel differ. They differ rightly while a thread is being made, and for tasks nobody adopted.
@@ -184,6 +194,9 @@ static void show_threads(struct proc_text *x, const struct proc_line *line)
 
 	if (n != real && reap_with_signals_blocked() > 0)
 		n = nr_threads(x->task);
+	/* One that the kernel has made, and that has not come to run yet, has no number here. */
+	if (n < real && real <= n + nr_new_threads(x->task))
+		n = real;
 	text_printf(x, "%s\t%lu\n", line->start, n ? n : real);
 }
 
