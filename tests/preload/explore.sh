@@ -163,7 +163,7 @@ mutant gate_opened_too_early $uc \
 mutant second_record $uc 's/v = cmpxchg\(cell, 0, (.*)\);/v = 0; WRITE_ONCE(*cell, \1);/' \
 	ucounts-lookup
 mutant plain_instead_of_atomic $uc \
-	'/^long inc_rlimit/,/^}/s/atomic64_add_return\(v, (.*)\);/READ_ONCE((\1)->counter) + v; WRITE_ONCE((\1)->counter, new);/' \
+	'/^long inc_rlimit/,/^}/s/(\w+) = atomic64_add_return\(v, (.*)\);/\1 = READ_ONCE((\2)->counter) + v; WRITE_ONCE((\2)->counter, \1);/' \
 	ucounts-charge
 mutant sum_without_second_look $pc \
 	'/^int64_t percpu_counter_sum/,/^}/s/if \(READ_ONCE\(c->moves\) == moves\)//' counter-sum
