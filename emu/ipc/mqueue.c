@@ -34,24 +34,13 @@ static void recover(struct task_struct *t);
 
 static void mq_lock(struct task_struct *t)
 {
-	struct timespec pause = { .tv_nsec = 50000 };
-	uint64_t me = task_ref(t), owner = 0;
-
-	for (int n = 0; !try_cmpxchg(&world->mq_lock.owner, &owner, me); n++) {
-		if (!task_owner_alive(owner) &&
-		    cmpxchg(&world->mq_lock.owner, owner, me) == owner) {
-			recover(t);
-			return;
-		}
-		owner = 0;
-		if (n > 100)
-			sys_call(__NR_nanosleep, &pause, 0);
-	}
+	if (world_lock(&world->mq_lock, task_ref(t)))
+		recover(t);
 }
 
 static void mq_unlock(void)
 {
-	smp_store_release(&world->mq_lock.owner, 0);
+	world_unlock(&world->mq_lock);
 }
 
 static bool is_live(const struct mqueue_inode *q)
@@ -116,23 +105,11 @@ static int charge(struct task_struct *t, struct mqueue_inode *q, uint64_t bytes,
 {
 	struct ucounts *uc = alloc_ucounts(t->cred.user_ns, t->cred.uid);
 	uint64_t limit = rlimit(t, UCOUNT_RLIMIT_MSGQUEUE);
-	bool over;
 
 	if (!uc)
 		return -ENOMEM;
-	ucounts_begin(t, uc, UCOUNT_RLIMIT_MSGQUEUE);
 	WRITE_ONCE(q->bytes, bytes);
-	WRITE_ONCE(q->ucounts, ucounts_index(uc) + 1);
-	over = inc_rlimit_ucounts(uc, UCOUNT_RLIMIT_MSGQUEUE, bytes) == LONG_MAX;
-	over |= is_rlimit_overlimit(uc, UCOUNT_RLIMIT_MSGQUEUE, limit, bytes, why);
-	if (over) {
-		WRITE_ONCE(q->ucounts, 0);
-		dec_rlimit_ucounts(uc, UCOUNT_RLIMIT_MSGQUEUE, bytes);
-	} else {
-		ucounts_note_peak(uc, UCOUNT_RLIMIT_MSGQUEUE);
-	}
-	ucounts_end(t);
-	if (!over)
+	if (ucounts_charge(t, uc, UCOUNT_RLIMIT_MSGQUEUE, &q->ucounts, bytes, limit, false, why))
 		return 0;
 	why->err = EMFILE;
 	why->pid = t->pid;
@@ -141,14 +118,7 @@ static int charge(struct task_struct *t, struct mqueue_inode *q, uint64_t bytes,
 
 static void uncharge(struct task_struct *t, struct mqueue_inode *q)
 {
-	struct ucounts *uc = ucounts_of(READ_ONCE(q->ucounts));
-
-	if (!uc)
-		return;
-	ucounts_begin(t, uc, UCOUNT_RLIMIT_MSGQUEUE);
-	WRITE_ONCE(q->ucounts, 0);
-	dec_rlimit_ucounts(uc, UCOUNT_RLIMIT_MSGQUEUE, READ_ONCE(q->bytes));
-	ucounts_end(t);
+	ucounts_uncharge(t, UCOUNT_RLIMIT_MSGQUEUE, &q->ucounts, READ_ONCE(q->bytes));
 }
 
 /* The end of a queue, from any state; a destroyer that dies here is followed by recover(). */

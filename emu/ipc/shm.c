@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* System V shared memory: SHM_LOCK, which is counted for each user. */
 #include <errno.h>
-#include <limits.h>
 #include <linux/capability.h>
 #include <string.h>
 
@@ -37,14 +36,7 @@ static struct shmid_kernel *find(int id)
 
 static void uncharge(struct task_struct *t, struct shmid_kernel *shp)
 {
-	struct ucounts *uc = ucounts_of(READ_ONCE(shp->ucounts));
-
-	if (!uc)
-		return;
-	ucounts_begin(t, uc, MEMLOCK);
-	WRITE_ONCE(shp->ucounts, 0);
-	dec_rlimit_ucounts(uc, MEMLOCK, shp->pages);
-	ucounts_end(t);
+	ucounts_uncharge(t, MEMLOCK, &shp->ucounts, shp->pages);
 }
 
 static void release(struct task_struct *t, struct shmid_kernel *shp)
@@ -175,23 +167,13 @@ static uint64_t limit_pages(struct task_struct *t)
 static int charge(struct task_struct *t, struct shmid_kernel *shp, struct refusal *why)
 {
 	struct ucounts *uc = alloc_ucounts(t->cred.user_ns, t->cred.uid);
-	bool over;
+	bool charged;
 
 	if (!uc)
 		return -ENOMEM;
-	ucounts_begin(t, uc, MEMLOCK);
-	WRITE_ONCE(shp->ucounts, ucounts_index(uc) + 1);
-	over = inc_rlimit_ucounts(uc, MEMLOCK, shp->pages) == LONG_MAX;
-	over |= is_rlimit_overlimit(uc, MEMLOCK, limit_pages(t), shp->pages, why);
-	if (over && !capable(t, CAP_IPC_LOCK)) {
-		WRITE_ONCE(shp->ucounts, 0);
-		dec_rlimit_ucounts(uc, MEMLOCK, shp->pages);
-	} else {
-		over = false;
-		ucounts_note_peak(uc, MEMLOCK);
-	}
-	ucounts_end(t);
-	why->err = over ? ENOMEM : 0;
+	charged = ucounts_charge(t, uc, MEMLOCK, &shp->ucounts, shp->pages, limit_pages(t),
+				 capable(t, CAP_IPC_LOCK), why);
+	why->err = charged ? 0 : ENOMEM;
 	why->pid = t->pid;
 	return -why->err;
 }

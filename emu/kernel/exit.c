@@ -117,6 +117,26 @@ bool task_owner_alive(uint32_t ref)
 	return t && (t == current || (READ_ONCE(t->pid) && !task_dead(t)));
 }
 
+bool world_lock(struct world_lock *lock, uint32_t me)
+{
+	struct timespec pause = { .tv_nsec = 50000 };
+	uint64_t owner = 0;
+
+	for (int n = 0; !try_cmpxchg(&lock->owner, &owner, (uint64_t)me); n++) {
+		if (!task_owner_alive(owner) && cmpxchg(&lock->owner, owner, (uint64_t)me) == owner)
+			return true;
+		owner = 0;
+		if (n > 100)
+			sys_call(__NR_nanosleep, &pause, 0);
+	}
+	return false;
+}
+
+void world_unlock(struct world_lock *lock)
+{
+	smp_store_release(&lock->owner, 0);
+}
+
 /*
  * Become the releaser of a slot: of a live one, of one that a dead owner left behind, or of one
  * that we are making ourselves. Returns the word found; SLOT_FREE in it means that we are not.

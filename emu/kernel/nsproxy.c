@@ -5,7 +5,6 @@
 #include <linux/sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <kpemu/nsproxy.h>
 #include <kpemu/proc.h>
@@ -36,22 +35,12 @@ static const struct {
 
 void ns_lock(struct task_struct *t)
 {
-	struct timespec pause = { .tv_nsec = 50000 };
-	uint64_t me = task_ref(current ? current : t), owner = 0;
-
-	for (int n = 0; !try_cmpxchg(&world->ns_lock.owner, &owner, me); n++) {
-		if (!task_owner_alive(owner) &&
-		    cmpxchg(&world->ns_lock.owner, owner, me) == owner)
-			return;
-		owner = 0;
-		if (n > 100)
-			sys_call(__NR_nanosleep, &pause, 0);
-	}
+	world_lock(&world->ns_lock, task_ref(current ? current : t));
 }
 
 void ns_unlock(void)
 {
-	smp_store_release(&world->ns_lock.owner, 0);
+	world_unlock(&world->ns_lock);
 }
 
 /* --- counting: the objects are few, and looked at under the lock --- */

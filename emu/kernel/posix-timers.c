@@ -21,14 +21,7 @@ static struct ucounts *task_ucounts(const struct task_struct *t)
 
 static void uncharge(struct task_struct *me, struct k_itimer *tmr)
 {
-	struct ucounts *uc = ucounts_of(READ_ONCE(tmr->ucounts));
-
-	if (!uc)
-		return;
-	ucounts_begin(me, uc, UCOUNT_RLIMIT_SIGPENDING);
-	WRITE_ONCE(tmr->ucounts, 0);
-	dec_rlimit_ucounts(uc, UCOUNT_RLIMIT_SIGPENDING, 1);
-	ucounts_end(me);
+	ucounts_uncharge(me, UCOUNT_RLIMIT_SIGPENDING, &tmr->ucounts, 1);
 }
 
 /*
@@ -73,20 +66,11 @@ static struct k_itimer *alloc_timer(int signo, int tid)
 static int charge(struct k_itimer *tmr, struct ucounts *uc, struct refusal *why)
 {
 	uint64_t limit = rlimit(current, UCOUNT_RLIMIT_SIGPENDING);
-	bool over;
 
-	ucounts_begin(current, uc, UCOUNT_RLIMIT_SIGPENDING);
-	WRITE_ONCE(tmr->ucounts, ucounts_index(uc) + 1);
-	over = inc_rlimit_ucounts(uc, UCOUNT_RLIMIT_SIGPENDING, 1) == LONG_MAX;
-	over |= is_rlimit_overlimit(uc, UCOUNT_RLIMIT_SIGPENDING, limit, 1, why);
-	if (over) {
-		WRITE_ONCE(tmr->ucounts, 0);
-		dec_rlimit_ucounts(uc, UCOUNT_RLIMIT_SIGPENDING, 1);
-	} else {
-		ucounts_note_peak(uc, UCOUNT_RLIMIT_SIGPENDING);
-	}
-	ucounts_end(current);
-	return over ? -EAGAIN : 0;
+	if (ucounts_charge(current, uc, UCOUNT_RLIMIT_SIGPENDING, &tmr->ucounts, 1, limit, false,
+			   why))
+		return 0;
+	return -EAGAIN;
 }
 
 static int charge_or_reap(struct k_itimer *tmr, struct refusal *why)

@@ -272,6 +272,37 @@ bool is_rlimit_overlimit(struct ucounts *uc, enum rlimit_type type, uint64_t rli
 	return false;
 }
 
+bool ucounts_charge(struct task_struct *t, struct ucounts *uc, enum rlimit_type type,
+		    uint32_t *record, long v, uint64_t rlimit, bool keep, struct refusal *why)
+{
+	bool over;
+
+	ucounts_begin(t, uc, type);
+	WRITE_ONCE(*record, ucounts_index(uc) + 1);
+	over = inc_rlimit_ucounts(uc, type, v) == LONG_MAX;
+	over |= is_rlimit_overlimit(uc, type, rlimit, v, why);
+	if (over && !keep) {
+		WRITE_ONCE(*record, 0);
+		dec_rlimit_ucounts(uc, type, v);
+	} else {
+		ucounts_note_peak(uc, type);
+	}
+	ucounts_end(t);
+	return !over || keep;
+}
+
+void ucounts_uncharge(struct task_struct *t, enum rlimit_type type, uint32_t *record, long v)
+{
+	struct ucounts *uc = ucounts_of(READ_ONCE(*record));
+
+	if (!uc)
+		return;
+	ucounts_begin(t, uc, type);
+	WRITE_ONCE(*record, 0);
+	dec_rlimit_ucounts(uc, type, v);
+	ucounts_end(t);
+}
+
 void ucounts_count_refusal(const struct refusal *why)
 {
 	struct ucounts *uc;

@@ -185,6 +185,13 @@ int reap_dead(int64_t record);
 /* task_owner_alive - can the task named in a slot word or lock still take a step? */
 bool task_owner_alive(uint32_t ref);
 
+/*
+ * world_lock - take a lock of the world for the task that @me names; it waits, asleep, for a living
+ * holder. Callers block signals. True: a dead one had it, and left its work half done.
+ */
+bool world_lock(struct world_lock *lock, uint32_t me);
+void world_unlock(struct world_lock *lock);
+
 /* nr_threads - live tasks of @t's group. */
 unsigned int nr_threads(struct task_struct *t);
 

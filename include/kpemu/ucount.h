@@ -99,6 +99,17 @@ long inc_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v);
 bool dec_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v);
 
 /*
+ * ucounts_charge - charge @v for an object that names its record, index + 1, in @record. Added first
+ * and judged by the sum: at the leaf by @rlimit, above by what the namespaces may hold. False: over,
+ * taken back and *@why filled but for err and pid; @keep: it stays all the same. Not inside an update.
+ *
+ * ucounts_uncharge - give @v of an object back; nothing if it is not charged.
+ */
+bool ucounts_charge(struct task_struct *t, struct ucounts *uc, enum rlimit_type type,
+		    uint32_t *record, long v, uint64_t rlimit, bool keep, struct refusal *why);
+void ucounts_uncharge(struct task_struct *t, enum rlimit_type type, uint32_t *record, long v);
+
+/*
  * is_rlimit_overlimit - is the leaf above @rlimit, or an ancestor above the maximum of the
  * namespace below it? At a limit is not over. Fills level, record, use and limit of *@why (which
  * may be NULL); @asked is what the caller has just added.

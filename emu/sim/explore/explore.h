@@ -32,11 +32,11 @@ struct explore_test {
 };
 
 /* EXPLORE_TEST(x) = { .name = "x", ... }; puts a test on the list. */
-#define EXPLORE_TEST(ident)                                               \
-	static const struct explore_test ident;                           \
-	static const struct explore_test *const ident##_entry             \
-		__attribute__((section("explore_tests"), used)) = &ident; \
-	static const struct explore_test ident
+#define EXPLORE_TEST(ident)                                                      \
+	static const struct explore_test ident##_test;                           \
+	static const struct explore_test *const ident##_entry                    \
+		__attribute__((section("explore_tests"), used)) = &ident##_test; \
+	static const struct explore_test ident##_test
 
 /* Memory that each interleaving finds as setup() left it. */
 #define EXPLORE_STATE __attribute__((section("explore_state"), aligned(16)))
