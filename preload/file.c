@@ -122,9 +122,11 @@ int hook___openat_2(int dirfd, const char *path, int oflag)
 
 static int mode_flags(const char *mode)
 {
-	return (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, '+')	  ? O_RDWR :
-						      strpbrk(mode, "wa") ? O_WRONLY :
-									    O_RDONLY);
+	int flags = strpbrk(mode, "wa") ? O_WRONLY : O_RDONLY;
+
+	if (strchr(mode, '+'))
+		flags = O_RDWR;
+	return flags | (strchr(mode, 'e') ? O_CLOEXEC : 0);
 }
 
 FILE *hook_fopen(const char *path, const char *mode)

@@ -19,8 +19,8 @@ static void cancelled(void *call)
  * The raw call, so that a handler can tell whether it has been made. @cancellable: it is a
  * cancellation point, as libc's; a thread that is alone cannot be cancelled.
  */
-static inline void taking_call(long nr, long a0, long a1, long a2, long a3, struct signal_call *call,
-			bool cancellable)
+static inline void taking_call(long nr, long a0, long a1, long a2, long a3,
+			       struct signal_call *call, bool cancellable)
 {
 	int type;
 
@@ -50,7 +50,7 @@ static void complete_wait(struct signal_call *call)
 }
 
 static inline long next_signal(const sigset_t *set, siginfo_t *info, const struct timespec *timeout,
-			size_t size, bool cancellable)
+			       size_t size, bool cancellable)
 {
 	struct wait w = { .info = info };
 

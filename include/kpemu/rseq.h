@@ -58,102 +58,67 @@
 #define RSEQ_CS_WHERE    [at] "r"(at), [base] "r"(base), [stride] "m"(*stride), [cpus] "m"(*cpus)
 #define RSEQ_CS_CLOBBERS "memory", "cc", "rax", "rcx", "rdx"
 
-/* rseq_add64 - slot += @v. */
-static inline bool rseq_add64(long at, char *base, const uint32_t *stride, const uint32_t *cpus,
-			      int64_t v)
+#define RSEQ_CS_ARGS long at, char *base, const uint32_t *stride, const uint32_t *cpus
+
+/* One section: @op works on the slot at (%[base], %%rax), and its last instruction is the store. */
+#define RSEQ_CS(op, ...)                                          \
+	do {                                                      \
+		__asm__ goto(RSEQ_CS_BEGIN op "\n" RSEQ_CS_END    \
+			     :                                    \
+			     : RSEQ_CS_WHERE, __VA_ARGS__         \
+			     : RSEQ_CS_CLOBBERS                   \
+			     : out);                              \
+		return true;                                      \
+	out:                                                      \
+		return false;                                     \
+	} while (0)
+
+/* rseq_add64, rseq_add32 - slot += @v. */
+static inline bool rseq_add64(RSEQ_CS_ARGS, int64_t v)
 {
-	__asm__ goto(RSEQ_CS_BEGIN "addq %[v], (%[base], %%rax)\n" RSEQ_CS_END
-		     :
-		     : RSEQ_CS_WHERE, [v] "er"(v)
-		     : RSEQ_CS_CLOBBERS
-		     : out);
-	return true;
-out:
-	return false;
+	RSEQ_CS("addq %[v], (%[base], %%rax)", [v] "er"(v));
 }
 
-/* rseq_add32 - slot += @v. */
-static inline bool rseq_add32(long at, char *base, const uint32_t *stride, const uint32_t *cpus,
-			      int32_t v)
+static inline bool rseq_add32(RSEQ_CS_ARGS, int32_t v)
 {
-	__asm__ goto(RSEQ_CS_BEGIN "addl %[v], (%[base], %%rax)\n" RSEQ_CS_END
-		     :
-		     : RSEQ_CS_WHERE, [v] "ir"(v)
-		     : RSEQ_CS_CLOBBERS
-		     : out);
-	return true;
-out:
-	return false;
+	RSEQ_CS("addl %[v], (%[base], %%rax)", [v] "ir"(v));
 }
 
-/* rseq_add_within32 - slot += @v, if that leaves it in -@bound..@bound. */
-static inline bool rseq_add_within32(long at, char *base, const uint32_t *stride,
-				     const uint32_t *cpus, int64_t v, int64_t bound)
+/* Into rdx with @load, and out of it with @store if -@bound <= slot + @v <= @bound. */
+#define RSEQ_CS_ADD_WITHIN(load, store)                           \
+	RSEQ_CS(load " (%[base], %%rax), %%rdx\n\t"               \
+		     "addq %[v], %%rdx\n\t"                       \
+		     "leaq (%%rdx, %[bound]), %%rcx\n\t"          \
+		     "cmpq %[width], %%rcx\n\t"                   \
+		     "ja %l[out]\n\t" store ", (%[base], %%rax)", \
+		[v] "er"(v), [bound] "r"(bound), [width] "er"(2 * bound))
+
+/* rseq_add_within32, 8 - slot += @v, if that leaves it in -@bound..@bound (for 8 up to 127). */
+static inline bool rseq_add_within32(RSEQ_CS_ARGS, int64_t v, int64_t bound)
 {
-	__asm__ goto(RSEQ_CS_BEGIN "movslq (%[base], %%rax), %%rdx\n\t"
-				   "addq %[v], %%rdx\n\t"
-				   "leaq (%%rdx, %[bound]), %%rcx\n\t"
-				   "cmpq %[width], %%rcx\n\t"
-				   "ja %l[out]\n\t"
-				   "movl %%edx, (%[base], %%rax)\n" RSEQ_CS_END
-		     :
-		     : RSEQ_CS_WHERE, [v] "er"(v), [bound] "r"(bound), [width] "er"(2 * bound)
-		     : RSEQ_CS_CLOBBERS
-		     : out);
-	return true;
-out:
-	return false;
+	RSEQ_CS_ADD_WITHIN("movslq", "movl %%edx");
 }
 
-/* rseq_add_within8 - the same for a signed byte; @bound is at most 127. */
-static inline bool rseq_add_within8(long at, char *base, const uint32_t *stride,
-				    const uint32_t *cpus, int64_t v, int64_t bound)
+static inline bool rseq_add_within8(RSEQ_CS_ARGS, int64_t v, int64_t bound)
 {
-	__asm__ goto(RSEQ_CS_BEGIN "movsbq (%[base], %%rax), %%rdx\n\t"
-				   "addq %[v], %%rdx\n\t"
-				   "leaq (%%rdx, %[bound]), %%rcx\n\t"
-				   "cmpq %[width], %%rcx\n\t"
-				   "ja %l[out]\n\t"
-				   "movb %%dl, (%[base], %%rax)\n" RSEQ_CS_END
-		     :
-		     : RSEQ_CS_WHERE, [v] "er"(v), [bound] "r"(bound), [width] "er"(2 * bound)
-		     : RSEQ_CS_CLOBBERS
-		     : out);
-	return true;
-out:
-	return false;
+	RSEQ_CS_ADD_WITHIN("movsbq", "movb %%dl");
 }
 
-/* rseq_cmpxchg32 - slot = @new, if it is @old. */
-static inline bool rseq_cmpxchg32(long at, char *base, const uint32_t *stride, const uint32_t *cpus,
-				  int32_t old, int32_t new)
+/* rseq_cmpxchg32, 8 - slot = @new, if it is @old. */
+#define RSEQ_CS_CMPXCHG(size, regs)                        \
+	RSEQ_CS("cmp" size " %[old], (%[base], %%rax)\n\t" \
+		"jne %l[out]\n\t"                          \
+		"mov" size " %[new], (%[base], %%rax)",    \
+		[old] regs(old), [new] regs(new))
+
+static inline bool rseq_cmpxchg32(RSEQ_CS_ARGS, int32_t old, int32_t new)
 {
-	__asm__ goto(RSEQ_CS_BEGIN "cmpl %[old], (%[base], %%rax)\n\t"
-				   "jne %l[out]\n\t"
-				   "movl %[new], (%[base], %%rax)\n" RSEQ_CS_END
-		     :
-		     : RSEQ_CS_WHERE, [old] "r"(old), [new] "r"(new)
-		     : RSEQ_CS_CLOBBERS
-		     : out);
-	return true;
-out:
-	return false;
+	RSEQ_CS_CMPXCHG("l", "r");
 }
 
-/* rseq_cmpxchg8 - slot = @new, if it is @old. */
-static inline bool rseq_cmpxchg8(long at, char *base, const uint32_t *stride, const uint32_t *cpus,
-				 int8_t old, int8_t new)
+static inline bool rseq_cmpxchg8(RSEQ_CS_ARGS, int8_t old, int8_t new)
 {
-	__asm__ goto(RSEQ_CS_BEGIN "cmpb %[old], (%[base], %%rax)\n\t"
-				   "jne %l[out]\n\t"
-				   "movb %[new], (%[base], %%rax)\n" RSEQ_CS_END
-		     :
-		     : RSEQ_CS_WHERE, [old] "q"(old), [new] "q"(new)
-		     : RSEQ_CS_CLOBBERS
-		     : out);
-	return true;
-out:
-	return false;
+	RSEQ_CS_CMPXCHG("b", "q");
 }
 
 /* rseq_cpu_id - the CPU that the thread runs on; negative where nothing is registered. */
