@@ -45,7 +45,8 @@ COUNTED = 100
 
 
 def die(text):
-    sys.exit(f"bench: {text}")
+    name = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    sys.exit(f"{name}: {text}")
 
 
 def variants_of(op):
@@ -63,31 +64,40 @@ def command(build, variant):
     return [ops], env
 
 
-class Worker:
-    def __init__(self, build, variant):
-        argv, env = command(build, variant)
-        self.variant = variant
+class Program:
+    """A program that lives long and answers each line with one; name is for complaints."""
+
+    def __init__(self, name, argv, env=None):
+        self.name = name
         self.process = subprocess.Popen(argv, env=env, text=True, bufsize=1,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def measure(self, op, count):
-        """Nanoseconds for one op, averaged over count of them."""
+    def ask(self, request):
         try:
-            self.process.stdin.write(f"{op} {count}\n")
+            self.process.stdin.write(request + "\n")
             self.process.stdin.flush()
             answer = self.process.stdout.readline()
         except BrokenPipeError:
             answer = ""
         if not answer:
-            die(f"the {self.variant} worker ended during {op} (status {self.process.wait()})")
+            die(f"{self.name} ended during {request} (status {self.process.wait()})")
         if answer.startswith("error:"):
-            die(f"{self.variant}, {op}: {answer[6:].strip()}")
-        return float(answer)
+            die(f"{self.name}, {request}: {answer[6:].strip()}")
+        return answer
 
     def end(self):
         self.process.stdin.close()
         if self.process.wait() != 0:
-            die(f"the {self.variant} worker ended with status {self.process.returncode}")
+            die(f"{self.name} ended with status {self.process.returncode}")
+
+
+class Worker(Program):
+    def __init__(self, build, variant):
+        super().__init__(f"the {variant} worker", *command(build, variant))
+
+    def measure(self, op, count):
+        """Nanoseconds for one op, averaged over count of them."""
+        return float(self.ask(f"{op} {count}"))
 
 
 def calibrate(workers, op, target_ns):

@@ -11,11 +11,10 @@ process had to wait for its CPU is taken again; what was disturbed each time is 
 import argparse
 import json
 import os
-import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from bench import duration, interval, spread, table  # noqa: E402
+from bench import Program, die, duration, interval, spread, table  # noqa: E402
 
 FLOOR = "thread_slot"
 SUM_CPUS = [2, 64, 384, 1024]
@@ -43,16 +42,11 @@ GOALS = {"percpu_add": 1.5, "percpu_counter_add_1024": 2, "lazy_add_owner": 1.2}
 SHARE = 0.95
 
 
-def die(text):
-    sys.exit(f"counters: {text}")
-
-
-class Counters:
+class Counters(Program):
     def __init__(self, build):
         program = os.path.join(build, "tests", "bench", "counters")
         try:
-            self.process = subprocess.Popen([program], text=True, bufsize=1,
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            super().__init__("the program", [program])
         except OSError as error:
             die(f"{program}: {error.strerror} (make bench-counters builds it)")
         names = self.ask("rows").split()
@@ -60,28 +54,10 @@ class Counters:
         mode, cpus, processes = self.ask("about").split()
         self.mode, self.cpus, self.processes = mode, int(cpus), int(processes)
 
-    def ask(self, request):
-        try:
-            self.process.stdin.write(request + "\n")
-            self.process.stdin.flush()
-            answer = self.process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
-        if not answer:
-            die(f"the program ended during {request} (status {self.process.wait()})")
-        if answer.startswith("error:"):
-            die(answer[6:].strip())
-        return answer
-
     def measure(self, row, processes, count):
         """[ns per operation of each process], and the least part of the time that one ran."""
         values = list(map(float, self.ask(f"{row} {processes} {count}").split()))
         return values[::2], min(values[1::2])
-
-    def end(self):
-        self.process.stdin.close()
-        if self.process.wait() != 0:
-            die(f"the program ended with status {self.process.returncode}")
 
 
 class Series:
