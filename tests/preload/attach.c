@@ -66,8 +66,8 @@ static void step_fork(void)
  */
 static void step_daemon(void)
 {
+	pid_t pid, between;
 	int said[2];
-	pid_t pid;
 
 	if (pipe(said))
 		die("pipe");
@@ -82,11 +82,15 @@ static void step_daemon(void)
 	}
 	if (setsid() < 0)
 		die("setsid");
+	between = getpid();
 	pid = fork();
 	if (pid < 0)
 		die("fork in session");
 	if (pid)
 		_exit(0);
+	/* It counts until it has been waited for. */
+	if (!until(kill(between, 0) && errno == ESRCH))
+		die("the process between");
 	pid = getpid();
 	if (write(said[1], &pid, sizeof(pid)) != sizeof(pid))
 		die("write");
