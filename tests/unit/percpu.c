@@ -16,20 +16,13 @@
 #include <kpemu/percpu.h>
 #include <kpemu/percpu_counter.h>
 
+#include "tests/unit/chance.h"
+
 TestSuite(percpu, .timeout = 60);
 
 /* Small, the machine's own, odd ones, and the largest. */
 static const unsigned int cpu_counts[] = { 1, 2, 3, 7, 16, 64, 65, 384, 1000, 1024 };
 #define NR_COUNTS (sizeof(cpu_counts) / sizeof(cpu_counts[0]))
-
-static uint64_t seed = 1;
-
-/* 0..@n-1, the same ones in each run. */
-static uint32_t rnd(uint32_t n)
-{
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (seed >> 33) % n;
-}
 
 static struct percpu_area *new_area(unsigned int cpus, size_t run, enum percpu_mode mode)
 {

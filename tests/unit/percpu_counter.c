@@ -9,19 +9,12 @@
 
 #include <kpemu/percpu_counter.h>
 
+#include "tests/unit/chance.h"
+
 TestSuite(percpu_counter, .timeout = 60);
 
 static const unsigned int cpu_counts[] = { 1, 2, 3, 7, 16, 17, 64, 384, 1000, 1024 };
 #define NR_COUNTS (sizeof(cpu_counts) / sizeof(cpu_counts[0]))
-
-static uint64_t seed = 1;
-
-/* 0..@n-1, the same ones in each run. */
-static uint32_t rnd(uint32_t n)
-{
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (seed >> 33) % n;
-}
 
 static int64_t rnd_within(int64_t n)
 {

@@ -14,6 +14,7 @@
 #include <kpemu/percpu_counter_tree.h>
 
 #include "emu/sim/sim.h"
+#include "tests/unit/chance.h"
 
 TestSuite(tree_shape, .timeout = 30);
 TestSuite(tree, .timeout = 60);
@@ -217,14 +218,6 @@ static void memory_done(struct percpu_counter_tree_memory *m)
 	percpu_area_delete(m->area);
 }
 
-static uint64_t seed;
-
-static uint32_t any(uint32_t below)
-{
-	seed = seed * 6364136223846793005 + 1442695040888963407;
-	return (seed >> 32) * below >> 32;
-}
-
 static void add_on(struct percpu_counter_tree *c, unsigned int cpu, long v)
 {
 	percpu_set_cpu(cpu);
@@ -396,9 +389,9 @@ Test(tree, random_sequences_agree_with_reference)
 
 		cr_assert_eq(percpu_counter_tree_init(&c, trees[i].batch, &m->shape, &memory), 0);
 		for (int step = 0; step < 20000; step++) {
-			unsigned int cpu = any(trees[i].cpus);
-			uint32_t size = 1u << any(14);
-			long v = (long)any(2 * size + 1) - size;
+			unsigned int cpu = rnd(trees[i].cpus);
+			uint32_t size = 1u << rnd(14);
+			long v = (long)rnd(2 * size + 1) - size;
 
 			add_on(&c, cpu, v);
 			model_add(m, cpu, v);
@@ -427,7 +420,7 @@ static const char *some_arity(char *buf, unsigned int cpus, int kind)
 	if (kind == 0 || order == 0)
 		return NULL;
 	while (order) {
-		unsigned int f = kind == 1 ? order : kind == 2 ? 1 : 1 + any(order);
+		unsigned int f = kind == 1 ? order : kind == 2 ? 1 : 1 + rnd(order);
 
 		p += sprintf(p, "%s%u", p == buf ? "" : ",", 1u << f);
 		order -= f;
@@ -466,14 +459,14 @@ static void for_trees(void (*test)(struct percpu_counter_tree *c))
 static void random_adds(struct percpu_counter_tree *c)
 {
 	long range = range_of(c), sum = 0;
-	int up = any(5); /* tendency: mostly down .. mostly up */
+	int up = rnd(5); /* tendency: mostly down .. mostly up */
 
 	for (int step = 0; step < 2000; step++) {
-		uint32_t size = 1u << any(13);
-		long v = any(4) < (uint32_t)up ? (long)any(size) : -(long)any(size);
+		uint32_t size = 1u << rnd(13);
+		long v = rnd(4) < (uint32_t)up ? (long)rnd(size) : -(long)rnd(size);
 		long error;
 
-		add_on(c, any(c->shape.nr_cpus), v);
+		add_on(c, rnd(c->shape.nr_cpus), v);
 		sum += v;
 		error = sum - percpu_counter_tree_approximate_sum(c);
 		cr_assert(labs(error) <= range, "%u CPUs, batch %u: error %ld, range %ld",
@@ -583,7 +576,7 @@ Test(tree, real_cpus)
 	seed = 2;
 	cr_assert_eq(percpu_counter_tree_init(&c, 32, &shape, &memory), 0);
 	for (int i = 0; i < 100000; i++) {
-		long v = (long)any(200) - 90;
+		long v = (long)rnd(200) - 90;
 
 		percpu_set_cpu(i % 1000 < 10 ? 0 : -1);
 		percpu_counter_tree_add(&c, v);
@@ -673,14 +666,14 @@ Test(tree, compare_is_never_wrong)
 	for (int round = 0; round < 300; round++) {
 		long range, distance;
 
-		cr_assert_eq(percpu_counter_tree_init(&a, 2u << any(7), &shape, &memory), 0);
-		cr_assert_eq(percpu_counter_tree_init(&b, 2u << any(7), &wide, &memory), 0);
-		fill(&a, 1 - any(3));
-		fill(&b, 1 - any(3));
+		cr_assert_eq(percpu_counter_tree_init(&a, 2u << rnd(7), &shape, &memory), 0);
+		cr_assert_eq(percpu_counter_tree_init(&b, 2u << rnd(7), &wide, &memory), 0);
+		fill(&a, 1 - rnd(3));
+		fill(&b, 1 - rnd(3));
 		range = range_of(&a) + range_of(&b);
 		for (int i = -2; i <= 2; i++) {
 			for (distance = i * range - 2; distance <= i * range + 2; distance++) {
-				long base = any(1000);
+				long base = rnd(1000);
 
 				percpu_counter_tree_set(&a, base);
 				percpu_counter_tree_set(&b, base + distance);
@@ -735,10 +728,10 @@ Test(tree_lazy, exact_before_and_continuous_at_activation)
 	cr_assert_eq(range_of(&c[0]), 40576);
 	for (int i = 0; i < 40000; i++) {
 		struct percpu_counter_tree *k = &c[i % 4];
-		long v = (long)any(3000) - 1000;
+		long v = (long)rnd(3000) - 1000;
 
-		percpu_set_cpu(any(384));
-		if (any(2))
+		percpu_set_cpu(rnd(384));
+		if (rnd(2))
 			percpu_counter_tree_add_owner(k, v);
 		else
 			percpu_counter_tree_add(k, v);
@@ -1087,7 +1080,7 @@ static void races(struct percpu_counter_tree_memory *memory, int first_cpu)
 
 	/* About half of the rounds meet; on a busy machine it may take more of them. */
 	while (done < total || (!met && rounds < 5000)) {
-		unsigned long adds = 500 + any(2000);
+		unsigned long adds = 500 + rnd(2000);
 
 		met += race(memory, adds, first_cpu);
 		rounds++;
@@ -1181,11 +1174,11 @@ Test(tree_sim, drift_of_odd_machines_stays_within_bounds)
 {
 	seed = 8;
 	for (int i = 0; i < 40; i++) {
-		unsigned int cpus = cpu_counts[any(sizeof(cpu_counts) / sizeof(*cpu_counts))];
+		unsigned int cpus = cpu_counts[rnd(sizeof(cpu_counts) / sizeof(*cpu_counts))];
 		struct sim_drift_options o = {
 			.shape = shape_of(cpus, NULL),
-			.step = 1 + any(700),
-			.pages = 1 + any(100000),
+			.step = 1 + rnd(700),
+			.pages = 1 + rnd(100000),
 			.steps = 20000,
 			.seed = i,
 		};
