@@ -74,6 +74,9 @@ static inline long errno_ret(long r)
 	return r;
 }
 
+/* host_capable - has the real caller capability @cap (below 32)? A system call. */
+bool host_capable(int cap);
+
 /* host_collision - the model allowed what the host then refused. */
 static inline void host_collision(void)
 {

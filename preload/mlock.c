@@ -291,7 +291,7 @@ static int lock_vma(const struct vma *vma, void *arg)
 	return 0;
 }
 
-static bool host_capable(int cap)
+bool host_capable(int cap)
 {
 	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { 0 };

@@ -25,21 +25,12 @@
 #define FAKED_KINDS    (CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWTIME)
 #define MISSED_KINDS   (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET)
 
-/* Does the kernel take the real caller for one that may make namespaces? */
-static bool host_may(void)
-{
-	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
-
-	return !sys_call(__NR_capget, &header, data) && data[0].effective >> CAP_SYS_ADMIN & 1;
-}
-
 /* host_flags - what of clone(2)'s @flags the host is asked for; -EPERM. */
 long host_flags(uint64_t flags)
 {
 	uint64_t real = flags & ~(uint64_t)EMULATED_KINDS;
 
-	if (!(real & (FAKED_KINDS | MISSED_KINDS)) || host_may())
+	if (!(real & (FAKED_KINDS | MISSED_KINDS)) || host_capable(CAP_SYS_ADMIN))
 		return real;
 	if (real & MISSED_KINDS) {
 		host_collision();

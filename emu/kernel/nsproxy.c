@@ -128,6 +128,12 @@ static bool user_ns_in_use(uint32_t n, struct user_namespace *ns)
 	       (READ_ONCE(ns->flags) & USERNS_OPENED && proc_ns_is_open(PROC_NS_USER, n, ns->serial));
 }
 
+static void free_user_ns(struct user_namespace *ns)
+{
+	WRITE_ONCE(ns->ucounts, 0);
+	table_free(TABLE_USER_NS, ns);
+}
+
 static bool release_user_ns(uint32_t n, struct user_namespace *ns)
 {
 	uint64_t w = READ_ONCE(ns->slot);
@@ -137,8 +143,7 @@ static bool release_user_ns(uint32_t n, struct user_namespace *ns)
 	if (slot_state(w) == SLOT_LIVE && user_ns_in_use(n, ns))
 		return false;
 	/* Whoever was making or releasing it has lost the lock to us by dying. */
-	WRITE_ONCE(ns->ucounts, 0);
-	table_free(TABLE_USER_NS, ns);
+	free_user_ns(ns);
 	return true;
 }
 
@@ -259,12 +264,8 @@ static void drop_made(const struct ns_change *c)
 	for (int kind = 0; kind < NR_NS_KINDS; kind++)
 		if (c->made >> kind & 1)
 			ns_release(table_slot(TABLE_NS, c->ns[kind]));
-	if (c->user) {
-		struct user_namespace *ns = user_ns_of(c->user_ns);
-
-		WRITE_ONCE(ns->ucounts, 0);
-		table_free(TABLE_USER_NS, ns);
-	}
+	if (c->user)
+		free_user_ns(user_ns_of(c->user_ns));
 }
 
 static int make_kinds(struct task_struct *t, uint64_t flags, uint32_t user_ns, struct ns_change *c,
