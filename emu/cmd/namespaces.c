@@ -43,7 +43,7 @@ int run_sysctl_option(struct run_options *options, const char *arg)
 }
 
 /* As whoever makes a namespace does: ids are called there what they were called before. */
-static int map_all(struct task_struct *t)
+static void map_all(struct task_struct *t)
 {
 	struct user_namespace *ns = user_ns_of(t->cred.user_ns);
 
@@ -53,21 +53,16 @@ static int map_all(struct task_struct *t)
 		map->extent[0] = (struct uid_gid_extent){ 0, 0, UINT32_MAX };
 		smp_store_release(&map->nr_extents, 1);
 	}
-	return 0;
 }
 
 static int nest(struct task_struct *t)
 {
 	struct refusal why = { 0 };
-	uint32_t n;
-	int err;
+	int err = enter_new_user_ns(t, &why);
 
-	ns_lock(t);
-	err = create_user_ns(t, &n, &why);
 	if (!err)
-		err = cred_enter_user_ns(t, n);
-	ns_unlock();
-	return err ? err : map_all(t);
+		map_all(t);
+	return err;
 }
 
 int run_namespaces(const struct run_options *options, struct task_struct *t)

@@ -1184,9 +1184,9 @@ static bool sysctl_target(int dirfd, const char *path, struct proc_target *targe
 	char name[128];
 	int id = -1;
 
-	if (!strncmp(path, SYSCTL_DIR, dir))
+	if (starts_with(path, SYSCTL_DIR))
 		id = sysctl_find(path + dir);
-	if (id < 0 && real_path(dirfd, path, name, sizeof(name)) && !strncmp(name, SYSCTL_DIR, dir))
+	if (id < 0 && real_path(dirfd, path, name, sizeof(name)) && starts_with(name, SYSCTL_DIR))
 		id = sysctl_find(name + dir);
 	*target = (struct proc_target){ PROC_SYSCTL, id + 1, 1 };
 	return id >= 0;

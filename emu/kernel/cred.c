@@ -454,14 +454,15 @@ int exec_nproc_check(struct task_struct *t, struct refusal *why)
 {
 	struct ucounts *uc = ucounts_of(READ_ONCE(t->ucounts));
 	uint64_t max = rlimit(t, UCOUNT_RLIMIT_NPROC);
+	bool over;
 
 	why->err = 0;
 	if (likely(!(READ_ONCE(t->flags) & PF_NPROC_EXCEEDED)) || !uc)
 		return 0;
-	if (is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, max, 0, NULL) &&
-	    (!reap_dead(ucounts_index(uc)) ||
-	     is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, max, 0, NULL))) {
-		is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, max, 0, why);
+	over = is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, max, 0, why);
+	if (over && reap_dead(ucounts_index(uc)))
+		over = is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, max, 0, why);
+	if (over) {
 		why->err = EAGAIN;
 		why->pid = t->pid;
 		ucounts_count_refusal(why);

@@ -129,17 +129,7 @@ static void start_thread_group(struct task_struct *t)
 /* The user namespace of the new task, whose credentials are its maker's so far. */
 static int copy_user_ns(struct task_struct *t, uint64_t flags, struct refusal *why)
 {
-	uint32_t n;
-	int err;
-
-	if (likely(!(flags & CLONE_NEWUSER)))
-		return 0;
-	ns_lock(t);
-	err = create_user_ns(t, &n, why);
-	if (!err)
-		err = cred_enter_user_ns(t, n);
-	ns_unlock();
-	return err;
+	return likely(!(flags & CLONE_NEWUSER)) ? 0 : enter_new_user_ns(t, why);
 }
 
 /* The kernel's exemptions: root by real uid, or a capability of the caller. */

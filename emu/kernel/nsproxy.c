@@ -379,6 +379,19 @@ int unshare_end(struct task_struct *t, const struct ns_change *c, bool commit)
 	return err;
 }
 
+int enter_new_user_ns(struct task_struct *t, struct refusal *why)
+{
+	uint32_t n;
+	int err;
+
+	ns_lock(t);
+	err = create_user_ns(t, &n, why);
+	if (!err)
+		err = cred_enter_user_ns(t, n);
+	ns_unlock();
+	return err;
+}
+
 static int may_enter(struct task_struct *t, uint32_t number, uint64_t serial, bool threads)
 {
 	struct user_namespace *ns = user_ns_of(number);

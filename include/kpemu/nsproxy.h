@@ -97,6 +97,9 @@ int unshare_begin(struct task_struct *t, uint64_t flags, bool threads, struct ns
 		  struct refusal *why);
 int unshare_end(struct task_struct *t, const struct ns_change *change, bool commit);
 
+/* enter_new_user_ns - @t makes a user namespace and is in it. Errors are create_user_ns()'s. */
+int enter_new_user_ns(struct task_struct *t, struct refusal *why);
+
 /*
  * enter_user_ns - setns(2) to the user namespace @number with @serial: 0, -EINVAL (one's own,
  * gone), -EPERM. (6.3)
