@@ -20,7 +20,7 @@ objdump=${OBJDUMP:-objdump}
 layers='
 include/kpemu/            ^include/kpemu/
 include/kpemu/(world|libc)\.h ^include/kpemu/(atomic|libc)\.h
-emu/lib/                  ^(emu/lib/|include/kpemu/(atomic|rseq|percpu[a-z_]*)\.h)
+emu/lib/                  ^(emu/lib/|include/kpemu/(atomic|rseq|split_counter|percpu[a-z_]*)\.h)
 emu/world/                ^(emu/(lib|world)/|include/kpemu/(atomic|world|libc)\.h)
 emu/(kernel|ipc|mm|fs)/   ^(emu/(lib|world|kernel|ipc|mm|fs)|include/kpemu)/
 emu/sim/                  ^(emu/(lib|world|kernel|ipc|mm|fs|sim)|include/kpemu)/

@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <kpemu/percpu.h>
 #include <kpemu/teardown.h>
+#include <kpemu/ucount.h>
 
 #include "emu/cmd/cmd.h"
 #include "emu/cmd/run.h"
@@ -63,6 +65,49 @@ static int set_userns(void *options, const char *arg)
 static int set_sysctl(void *options, const char *arg)
 {
 	return run_sysctl_option(options, arg);
+}
+
+/* "atomic, percpu, ..." */
+static const char *alg_names(char *buf, size_t size)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < NR_UCOUNTS_ALGS && n < size; i++)
+		n += snprintf(buf + n, size - n, "%s%s", i ? ", " : "", ucounts_ops_of(i)->name);
+	return buf;
+}
+
+static int set_ucounts(void *options, const char *arg)
+{
+	struct run_options *o = options;
+	char names[96];
+	int alg = ucounts_alg_of(arg);
+
+	if (alg < 0)
+		return cmd_error("--ucounts %s: not one of %s", arg,
+				 alg_names(names, sizeof(names)));
+	o->set_ucounts_alg = true;
+	o->ucounts_alg = alg;
+	return 0;
+}
+
+static const struct kernel {
+	const char *name;
+	enum ucounts_alg ucounts_alg;
+} kernels[] = {
+	{ "v23", UCOUNTS_PERCPU }, /* the default */
+	{ "6.18", UCOUNTS_ATOMIC },
+	{ "6.1", UCOUNTS_ATOMIC },
+};
+
+static int set_kernel(void *options, const char *arg)
+{
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
+		if (!strcmp(arg, kernels[i].name)) {
+			((struct run_options *)options)->kernel_alg = kernels[i].ucounts_alg;
+			return 0;
+		}
+	return cmd_error("--kernel %s: not one of 6.18, 6.1, v23", arg);
 }
 
 static int set_quiet(void *options, const char *arg)
@@ -198,12 +243,14 @@ int run_create_world(const struct run_options *options)
 	return fd < 0 ? complain_create(fd, name) : fd;
 }
 
-static void fill_header(const char *preload)
+static void fill_header(const struct run_options *options, const char *preload)
 {
 	world->launcher_pid = cmd_pid();
 	world->host_mq_msg_max = cmd_sysctl("/proc/sys/fs/mqueue/msg_max", 10);
 	world->host_mq_msgsize_max = cmd_sysctl("/proc/sys/fs/mqueue/msgsize_max", 8192);
 	strcpy(world->preload_path, preload);
+	world->nr_cpus = percpu_machine_cpus();
+	world->ucounts_alg = options->set_ucounts_alg ? options->ucounts_alg : options->kernel_alg;
 	libc_find_offsets(&world->libc);
 	world_sign_life();
 }
@@ -238,7 +285,7 @@ static int run_in_world(struct launch *l, const char *preload)
 	if (l->world_fd < 0)
 		return -l->world_fd;
 	cmd_guard(world->name);
-	fill_header(preload);
+	fill_header(l->options, preload);
 	ret = populate(l);
 	if (!ret)
 		return launcher_run(l);
@@ -261,7 +308,7 @@ static int check_outside(void)
 
 static int run_run(const struct cmd *cmd, int argc, char **argv)
 {
-	struct run_options options = { 0 };
+	struct run_options options = { .kernel_alg = kernels[0].ucounts_alg };
 	struct launch l = { .options = &options };
 	char preload[sizeof(world->preload_path)];
 	int first, ret = cmd_parse(cmd, argc, argv, &options, &first);
@@ -297,8 +344,14 @@ static const struct cmd_option run_options[] = {
 	{ "uid", 0, "UID", "start as UID, without groups, with capabilities only if 0", set_uid },
 	{ "gid", 0, "GID", "start with group GID", set_gid },
 	{ "cap-drop", 0, "CAP[,CAP]", "start without these capabilities", set_cap_drop },
-	{ "userns", 0, "N", "start inside N nested user namespaces, with the same ids", set_userns },
-	{ "sysctl", 0, "KEY=VALUE", "set user.max_... or fs.mqueue... of the initial namespaces", set_sysctl },
+	{ "userns", 0, "N", "start inside N nested user namespaces, with the same ids",
+	  set_userns },
+	{ "sysctl", 0, "KEY=VALUE", "set user.max_... or fs.mqueue... of the initial namespaces",
+	  set_sysctl },
+	{ "ucounts", 0, "ALG", "how counters are kept: atomic, percpu, cache or stock",
+	  set_ucounts },
+	{ "kernel", 0, "VERSION", "the algorithms of 6.18 or 6.1, or of v23, the default",
+	  set_kernel },
 	{ "quiet", 0, NULL, "no summary of refusals on stderr", set_quiet },
 	{ "strict", 0, NULL, "a PROG that cannot be entered is an error", set_strict },
 	{ "world", 0, "NAME", "name the world, so that others can look at it", set_world },

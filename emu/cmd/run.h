@@ -13,6 +13,7 @@
 #include <kpemu/exec.h>
 #include <kpemu/sched.h>
 #include <kpemu/sysctl.h>
+#include <kpemu/ucount.h>
 
 struct real_limit {
 	bool set;
@@ -30,6 +31,8 @@ struct run_options {
 	uint32_t userns; /* nested user namespaces to start in */
 	bool set_sysctl[NR_SYSCTLS];
 	int64_t sysctl[NR_SYSCTLS];
+	bool set_ucounts_alg;
+	enum ucounts_alg ucounts_alg, kernel_alg; /* the second if no --ucounts says another */
 	struct real_limit real[RLIM_NLIMITS]; /* for the kernel, in the program's process */
 };
 

@@ -55,7 +55,7 @@ static struct account read_account(struct ucounts *uc, enum rlimit_type type)
 {
 	return (struct account){
 		.use = cmd_amount(type, get_rlimit_value(uc, type)),
-		.peak = cmd_amount(type, atomic64_read(&uc->peak[type])),
+		.peak = cmd_amount(type, ucounts_peak(uc, type)),
 		.refused = atomic64_read(&uc->refused[type]),
 	};
 }

@@ -373,7 +373,7 @@ static void show_record(struct proc_text *x, struct ucounts *uc)
 {
 	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++) {
 		show_column(x, uc, i, "", uc ? amount(i, get_rlimit_value(uc, i)) : 0);
-		show_column(x, uc, i, "_peak", uc ? amount(i, atomic64_read(&uc->peak[i])) : 0);
+		show_column(x, uc, i, "_peak", uc ? amount(i, ucounts_peak(uc, i)) : 0);
 		show_column(x, uc, i, "_refused", uc ? atomic64_read(&uc->refused[i]) : 0);
 	}
 	text_put(x, "\n", 1);

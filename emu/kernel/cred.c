@@ -407,7 +407,6 @@ static void move_nproc(struct task_struct *t, uint32_t from_idx, struct ucounts 
 	inc_rlimit_ucounts(to, UCOUNT_RLIMIT_NPROC, 1);
 	if (cmpxchg(&t->ucounts, from_idx, ucounts_index(to) + 1) == from_idx) {
 		dec_rlimit_ucounts(from, UCOUNT_RLIMIT_NPROC, 1);
-		ucounts_note_peak(to, UCOUNT_RLIMIT_NPROC);
 	} else {
 		dec_rlimit_ucounts(to, UCOUNT_RLIMIT_NPROC, 1);
 	}

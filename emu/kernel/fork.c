@@ -139,28 +139,16 @@ static bool nproc_exempt(const struct task_struct *parent, const struct task_str
 	       capable(parent, CAP_SYS_ADMIN);
 }
 
-/* Charge first, then judge the sum, as the kernel does: racing forks may both be refused. */
 static int charge_nproc(struct task_struct *t, struct task_struct *parent, struct ucounts *uc,
 			struct refusal *why)
 {
-	struct task_struct *me = current ? current : t;
-	bool refused;
+	bool keep = !parent || nproc_exempt(parent, t);
+	uint64_t limit = parent ? rlimit(parent, UCOUNT_RLIMIT_NPROC) : RLIM_INF;
 
-	ucounts_begin(me, uc, UCOUNT_RLIMIT_NPROC);
-	inc_rlimit_ucounts(uc, UCOUNT_RLIMIT_NPROC, 1);
-	WRITE_ONCE(t->ucounts, ucounts_index(uc) + 1);
-	refused = parent &&
-		  is_rlimit_overlimit(uc, UCOUNT_RLIMIT_NPROC, rlimit(parent, UCOUNT_RLIMIT_NPROC),
-				      1, why) &&
-		  !nproc_exempt(parent, t);
-	if (refused) {
-		WRITE_ONCE(t->ucounts, 0);
-		dec_rlimit_ucounts(uc, UCOUNT_RLIMIT_NPROC, 1);
-	} else {
-		ucounts_note_peak(uc, UCOUNT_RLIMIT_NPROC);
-	}
-	ucounts_end(me);
-	return refused ? -EAGAIN : 0;
+	return ucounts_charge(current ? current : t, uc, UCOUNT_RLIMIT_NPROC, &t->ucounts, 1, limit,
+			      keep, why) ?
+		       0 :
+		       -EAGAIN;
 }
 
 static int charge_or_reap(struct task_struct *t, struct task_struct *parent, struct refusal *why)

@@ -108,7 +108,7 @@ static bool has_charges(uint32_t user_ns)
 
 	for_each_ucounts(i, uc)
 		for (int type = 0; READ_ONCE(uc->ns) == user_ns && type < UCOUNT_RLIMIT_COUNTS; type++)
-			if (atomic64_read(&uc->rlimit[type]))
+			if (get_rlimit_value(uc, type))
 				return true;
 	for_each_task(i, t) {
 		uint64_t word[] = { READ_ONCE(t->updating), READ_ONCE(t->moving) };
@@ -128,8 +128,12 @@ static bool user_ns_in_use(uint32_t n, struct user_namespace *ns)
 	       (READ_ONCE(ns->flags) & USERNS_OPENED && proc_ns_is_open(PROC_NS_USER, n, ns->serial));
 }
 
-static void free_user_ns(struct user_namespace *ns)
+static void free_user_ns(uint32_t n, struct user_namespace *ns)
 {
+	struct ucounts *creator = ucounts_of(READ_ONCE(ns->ucounts));
+
+	if (creator && ucounts_ops()->forget_ns)
+		ucounts_ops()->forget_ns(creator, n);
 	WRITE_ONCE(ns->ucounts, 0);
 	table_free(TABLE_USER_NS, ns);
 }
@@ -143,7 +147,7 @@ static bool release_user_ns(uint32_t n, struct user_namespace *ns)
 	if (slot_state(w) == SLOT_LIVE && user_ns_in_use(n, ns))
 		return false;
 	/* Whoever was making or releasing it has lost the lock to us by dying. */
-	free_user_ns(ns);
+	free_user_ns(n, ns);
 	return true;
 }
 
@@ -265,7 +269,7 @@ static void drop_made(const struct ns_change *c)
 		if (c->made >> kind & 1)
 			ns_release(table_slot(TABLE_NS, c->ns[kind]));
 	if (c->user)
-		free_user_ns(user_ns_of(c->user_ns));
+		free_user_ns(c->user_ns, user_ns_of(c->user_ns));
 }
 
 static int make_kinds(struct task_struct *t, uint64_t flags, uint32_t user_ns, struct ns_change *c,

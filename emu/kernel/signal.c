@@ -422,56 +422,35 @@ __attribute__((cold)) static bool stays(struct task_struct *t, enum sig_queue q,
 	return true;
 }
 
-/* The level that is full; if it is none by now, it was the leaf or one above. */
-__attribute__((cold)) static void fill_refusal(struct refusal *why, struct ucounts *uc,
-					       uint64_t limit)
-{
-	*why = (struct refusal){
-		.type = SIGPENDING,
-		.ns = uc->ns,
-		.uid = uc->uid,
-		.use = atomic64_read(&uc->rlimit[SIGPENDING]) - 1,
-		.limit = limit < LONG_MAX ? limit : LONG_MAX,
-		.asked = 1,
-	};
-	is_rlimit_overlimit(uc, SIGPENDING, limit, 1, why);
-	why->err = EAGAIN;
-	why->pid = current->pid;
-}
-
-static void note_peak(struct ucounts *uc, long leaf)
-{
-	if (leaf > atomic64_read(&uc->peak[SIGPENDING]))
-		ucounts_note_peak(uc, SIGPENDING);
-}
-
 static bool is_ignored(struct task_struct *leader, int sig)
 {
 	return unlikely(READ_ONCE(leader->sig_ignored) & RT_SIGNALS & sig_bit(sig));
 }
 
-/* The entry was made, but its record is being recomputed: the counter knows nothing of it. */
+/*
+ * The entry was made, but is not charged. If somebody has given it back meanwhile, it was with a
+ * charge that it never had. Inside an update, which ends here: @recomputed says for how long.
+ */
 __attribute__((cold)) static void retreat(struct task_struct *t, enum sig_queue q, int sig,
-					  struct ucounts *uc)
+					  struct ucounts *uc, bool recomputed)
 {
 	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word);
+	bool gone = true;
 
-	while (word_count(w))
-		if (try_cmpxchg(word, &w,
-				word_next(w, word_count(w) - 1, word_record(w), w & WORD_FLAGS))) {
-			ucounts_retreat(current, uc, SIGPENDING);
-			return;
-		}
-	/* Somebody has given it back, with a charge that it never had. */
-	ucounts_retreat(current, uc, SIGPENDING);
-	ucounts_begin(current, uc, SIGPENDING);
-	inc_rlimit_ucounts(uc, SIGPENDING, 1);
+	while (gone && word_count(w))
+		gone = !try_cmpxchg(word, &w, word_next(w, word_count(w) - 1, word_record(w),
+							w & WORD_FLAGS));
+	if (recomputed)
+		ucounts_retreat(current, uc, SIGPENDING);
+	if (recomputed && gone)
+		ucounts_begin(current, uc, SIGPENDING);
+	if (gone)
+		inc_rlimit_ucounts(uc, SIGPENDING, 1);
 	ucounts_end(current);
 }
 
 /*
- * Charge one entry, judged by the sum that the own addition made: racing senders fill a limit
- * exactly. @ignored: what the caller has decided by. Announced. SEND_QUEUED, SEND_COALESCED, -EAGAIN
+ * Charge one entry: racing senders fill a limit exactly. @ignored: what the caller has decided by. Announced. SEND_QUEUED, SEND_COALESCED, -EAGAIN
  * with *@why filled; -ERANGE: entries of another record wait; -EBUSY: not the time.
  */
 static int charge(struct task_struct *t, struct task_struct *leader, enum sig_queue q, int sig,
@@ -482,7 +461,6 @@ static int charge(struct task_struct *t, struct task_struct *leader, enum sig_qu
 	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word), slot = READ_ONCE(t->slot);
 	uint64_t limit = rlimit(t, SIGPENDING);
 	int ret = -EAGAIN;
-	long leaf;
 
 	if (unlikely(!uc || (slot_state(slot) != SLOT_LIVE && slot_state(slot) != SLOT_NEW)))
 		return SEND_COALESCED; /* it is on its way out */
@@ -499,21 +477,22 @@ static int charge(struct task_struct *t, struct task_struct *leader, enum sig_qu
 	} while (!try_cmpxchg(word, &w, word_next(w, word_count(w) + 1, record, w & WORD_FLAGS)));
 	/* Fully ordered: who minds has seen that we are here, or we see that somebody minds. */
 	if (unlikely(!ucounts_admitted(uc, SIGPENDING))) {
-		retreat(t, q, sig, uc);
+		retreat(t, q, sig, uc, true);
 		return -EBUSY;
 	}
 	*epoch = word_epoch(w);
-	leaf = inc_rlimit_ucounts(uc, SIGPENDING, 1);
+	if (unlikely(!charge_rlimit_ucounts(uc, SIGPENDING, 1, limit, override, why))) {
+		retreat(t, q, sig, uc, false);
+		why->err = EAGAIN;
+		why->pid = current->pid;
+		return -EAGAIN;
+	}
 	if (unlikely(gate_is_closed(leader) || is_ignored(leader, sig) != ignored))
 		ret = -EBUSY;
 	else if (unlikely(READ_ONCE(t->slot) != slot))
 		ret = SEND_COALESCED; /* the slot is another task's by now, or nobody's */
-	else if (override || (leaf != LONG_MAX && (uint64_t)leaf <= limit))
-		ret = SEND_QUEUED;
 	else
-		fill_refusal(why, uc, limit);
-	if (likely(ret == SEND_QUEUED))
-		note_peak(uc, leaf);
+		ret = SEND_QUEUED;
 	ucounts_end(current);
 	if (unlikely(ret != SEND_QUEUED))
 		uncharge(t, q, sig);
@@ -865,7 +844,7 @@ static void found_waiting(struct task_struct *t, uint64_t slot, enum sig_queue q
 	ucounts_begin(current, uc, SIGPENDING);
 	if (cmpxchg(pending_word(t, q, sig), w,
 		    word_next(w, 1, record, (w & WORD_FLAGS) | WORD_FOUND)) == w)
-		note_peak(uc, inc_rlimit_ucounts(uc, SIGPENDING, 1));
+		inc_rlimit_ucounts(uc, SIGPENDING, 1);
 	ucounts_end(current);
 	if (READ_ONCE(t->slot) != slot)
 		uncharge(t, q, sig);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Records, their look-up, the charge walk, and recomputing a counter after a death. */
+/* Records, their look-up, updates of their counters, and recomputing one after a death. */
 #include <errno.h>
 #include <limits.h>
 
@@ -9,9 +9,31 @@
 #include <kpemu/signal.h>
 #include <kpemu/ucount.h>
 
+#include "emu/kernel/ucount.h"
 #include "emu/lib/rawsys.h"
+#include "emu/lib/text.h"
 
 #define RECOVERY_YIELDS 2000 /* how long a recovery waits for living updaters before it gives up */
+
+static const struct ucounts_ops *const algs[NR_UCOUNTS_ALGS] = {
+	[UCOUNTS_ATOMIC] = &ucounts_atomic,
+	[UCOUNTS_PERCPU] = &ucounts_percpu,
+	[UCOUNTS_CACHE] = &ucounts_cache,
+	[UCOUNTS_STOCK] = &ucounts_stock,
+};
+
+const struct ucounts_ops *ucounts_ops_of(uint32_t alg)
+{
+	return algs[likely(alg < NR_UCOUNTS_ALGS) ? alg : UCOUNTS_ATOMIC];
+}
+
+int ucounts_alg_of(const char *name)
+{
+	for (int i = 0; i < NR_UCOUNTS_ALGS; i++)
+		if (text_equal(algs[i]->name, name))
+			return i;
+	return -1;
+}
 
 static uint32_t hash(uint32_t ns, uint32_t uid)
 {
@@ -23,6 +45,21 @@ static uint32_t *hash_cell(uint32_t i)
 	return table_slot(TABLE_UCOUNTS_HASH, i % WORLD_UCOUNTS_HASH);
 }
 
+/*
+ * How many lines the record at @index has, one for each CPU or none: a world with many CPUs has
+ * them for its first records only. Counters without are never split.
+ */
+static uint32_t cpu_lines(uint32_t index)
+{
+	uint64_t nr = world->nr_cpus;
+
+	if (!ucounts_ops()->per_cpu || nr > SPLIT_SLOTS_MAX ||
+	    (index + 1) * nr > WORLD_UCOUNTS_CPUS ||
+	    table_reserve(TABLE_UCOUNTS_CPU, (index + 1) * nr))
+		return 0;
+	return nr;
+}
+
 static struct ucounts *new_record(uint32_t ns, uint32_t uid)
 {
 	struct ucounts *uc = table_alloc(TABLE_UCOUNTS, current ? task_ref(current) : 0);
@@ -31,6 +68,7 @@ static struct ucounts *new_record(uint32_t ns, uint32_t uid)
 		return NULL;
 	uc->ns = ns;
 	uc->uid = uid;
+	uc->nr_cpus = cpu_lines(ucounts_index(uc));
 	smp_store_release(&uc->slot, slot_word(SLOT_LIVE, slot_gen(uc->slot), 0));
 	return uc;
 }
@@ -61,27 +99,6 @@ struct ucounts *alloc_ucounts(uint32_t ns, uint32_t uid)
 		return uc;
 	}
 	return NULL;
-}
-
-/*
- * The record one level up: of the one who made @uc's namespace. Records of the initial namespace
- * have none, and do not look at a namespace at all.
- */
-static inline struct ucounts *ucounts_parent(const struct ucounts *uc)
-{
-	uint32_t ns = READ_ONCE(uc->ns);
-
-	return likely(ns == INIT_USER_NS) ? NULL : user_ns_nested_ucounts(ns);
-}
-
-#define for_each_level(iter, uc) for ((iter) = (uc); (iter); (iter) = ucounts_parent(iter))
-
-/* What the level above @uc may hold of what comes through it. */
-static inline long max_above(const struct ucounts *uc, enum rlimit_type type)
-{
-	uint32_t ns = READ_ONCE(uc->ns);
-
-	return likely(ns == INIT_USER_NS) ? LONG_MAX : userns_rlimit_max(ns, type);
 }
 
 bool ucounts_covers(const struct ucounts *uc, uint32_t record)
@@ -198,48 +215,11 @@ void ucounts_end(struct task_struct *t)
 	smp_store_release(&t->updating, 0);
 }
 
-static bool in_initial(const struct ucounts *uc)
+void fill_refusal(struct refusal *why, const struct ucounts *uc, uint32_t type, int level, long use,
+		  long limit, long asked)
 {
-	return likely(READ_ONCE(uc->ns) == INIT_USER_NS);
-}
-
-/* The levels above the leaf: has any of them less room? */
-__attribute__((noinline)) static bool add_above(struct ucounts *uc, enum rlimit_type type, long v)
-{
-	long max = max_above(uc, type);
-	struct ucounts *iter;
-	bool over = false;
-
-	for_each_level(iter, ucounts_parent(uc)) {
-		long new = atomic64_add_return(v, &iter->rlimit[type]);
-
-		over |= new < 0 || new > max;
-		max = max_above(iter, type);
-	}
-	return over;
-}
-
-long inc_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v)
-{
-	long leaf = atomic64_add_return(v, &uc->rlimit[type]);
-
-	if (!in_initial(uc) && add_above(uc, type, v))
-		return LONG_MAX;
-	return leaf < 0 ? LONG_MAX : leaf;
-}
-
-bool dec_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v)
-{
-	long leaf = atomic64_sub_return(v, &uc->rlimit[type]);
-
-	if (!in_initial(uc))
-		add_above(uc, type, -v);
-	return leaf == 0;
-}
-
-static void fill_refusal(struct refusal *why, const struct ucounts *uc, enum rlimit_type type,
-			 int level, long use, long limit, long asked)
-{
+	if (!why)
+		return;
 	*why = (struct refusal){
 		.type = type,
 		.level = level,
@@ -259,11 +239,10 @@ bool is_rlimit_overlimit(struct ucounts *uc, enum rlimit_type type, uint64_t rli
 	int level = 0;
 
 	for_each_level(iter, uc) {
-		long val = atomic64_read(&iter->rlimit[type]);
+		long val = ucounts_ops()->read(iter, type);
 
 		if (val < 0 || val > max) {
-			if (why)
-				fill_refusal(why, iter, type, level, val - asked, max, asked);
+			fill_refusal(why, iter, type, level, val - asked, max, asked);
 			return true;
 		}
 		max = max_above(iter, type);
@@ -275,20 +254,15 @@ bool is_rlimit_overlimit(struct ucounts *uc, enum rlimit_type type, uint64_t rli
 bool ucounts_charge(struct task_struct *t, struct ucounts *uc, enum rlimit_type type,
 		    uint32_t *record, long v, uint64_t rlimit, bool keep, struct refusal *why)
 {
-	bool over;
+	bool done;
 
 	ucounts_begin(t, uc, type);
 	WRITE_ONCE(*record, ucounts_index(uc) + 1);
-	over = inc_rlimit_ucounts(uc, type, v) == LONG_MAX;
-	over |= is_rlimit_overlimit(uc, type, rlimit, v, why);
-	if (over && !keep) {
+	done = charge_rlimit_ucounts(uc, type, v, rlimit, keep, why);
+	if (!done)
 		WRITE_ONCE(*record, 0);
-		dec_rlimit_ucounts(uc, type, v);
-	} else {
-		ucounts_note_peak(uc, type);
-	}
 	ucounts_end(t);
-	return !over || keep;
+	return done;
 }
 
 void ucounts_uncharge(struct task_struct *t, enum rlimit_type type, uint32_t *record, long v)
@@ -349,17 +323,15 @@ struct ucounts *inc_ucount(uint32_t ns, uint32_t uid, enum ucount_type type, lon
 	return NULL;
 }
 
-void ucounts_note_peak(struct ucounts *uc, enum rlimit_type type)
+long ucounts_peak(struct ucounts *uc, enum rlimit_type type)
 {
-	struct ucounts *iter;
-
-	for_each_level(iter, uc)
-		atomic64_max(&iter->peak[type], atomic64_read(&iter->rlimit[type]));
+	ucounts_note_peak(uc, type, ucounts_ops()->read(uc, type));
+	return atomic64_read(&uc->peak[type]);
 }
 
 long get_rlimit_value(struct ucounts *uc, enum rlimit_type type)
 {
-	long v = atomic64_read(&uc->rlimit[type]);
+	long v = ucounts_ops()->read(uc, type);
 
 	return v > 0 ? v : 0;
 }
@@ -413,8 +385,9 @@ static bool living_updater(const struct ucounts *uc, enum rlimit_type type)
 	struct task_struct *t;
 
 	for_each_task(i, t)
-		if (t != current && (word_touches(READ_ONCE(t->updating), uc, type) ||
-				     word_touches(READ_ONCE(t->moving), uc, type)) &&
+		if (t != current &&
+		    (word_touches(READ_ONCE(t->updating), uc, type) ||
+		     word_touches(READ_ONCE(t->moving), uc, type)) &&
 		    !task_dead(t))
 			return true;
 	return false;
@@ -467,7 +440,7 @@ static int recover_level(struct ucounts *uc, enum rlimit_type type)
 		return err;
 	err = derive_undisturbed(uc, type, &objects);
 	if (!err) {
-		atomic64_set(&uc->rlimit[type], objects);
+		ucounts_ops()->set(uc, type, objects);
 		atomic64_inc(&world->counts.recoveries);
 	}
 	gate_open(uc, type);
@@ -501,7 +474,7 @@ int ucounts_check(struct ucounts *uc, enum rlimit_type type, long *counter, long
 	if (err)
 		return err;
 	err = derive_undisturbed(uc, type, objects);
-	*counter = atomic64_read(&uc->rlimit[type]);
+	*counter = ucounts_ops()->read(uc, type);
 	gate_open(uc, type);
 	return err;
 }

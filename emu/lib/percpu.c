@@ -99,10 +99,17 @@ static unsigned int next_online(const struct percpu_area *area, unsigned int cpu
 	return cpu;
 }
 
-unsigned int percpu_this_cpu(const struct percpu_area *area)
+unsigned int percpu_cpu_slow(void)
 {
 	int set = percpu_self.set_cpu;
-	unsigned int cpu = set ? (unsigned int)set - 1 : real_cpu();
+
+	rseq_begin(); /* the header knows the way the next time */
+	return set ? (unsigned int)set - 1 : real_cpu();
+}
+
+unsigned int percpu_this_cpu(const struct percpu_area *area)
+{
+	unsigned int cpu = percpu_cpu();
 
 	if (cpu >= area->nr_cpus)
 		cpu %= area->nr_cpus;

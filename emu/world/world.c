@@ -28,8 +28,8 @@ static_assert(WORLD_FAR_END <= WORLD_NEAR_START, "the file holds all tables");
 /* Addressed by a key instead of being allocated: all of their slots are in use from the start. */
 static bool is_index_table(int id)
 {
-	return id == TABLE_UCOUNTS_HASH || id == TABLE_PAGE || id == TABLE_PID ||
-	       id == TABLE_SIGPENDING;
+	return id == TABLE_UCOUNTS_HASH || id == TABLE_UCOUNTS_CPU || id == TABLE_PAGE ||
+	       id == TABLE_PID || id == TABLE_SIGPENDING;
 }
 
 /*

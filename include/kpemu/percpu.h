@@ -127,6 +127,30 @@ unsigned int percpu_machine_cpus(void);
 
 /* --- emulated CPUs --- */
 
+/* What a thread knows of itself. All 0 at its start. */
+struct percpu_self {
+	long rseq_at; /* bytes from the thread pointer to its rseq area; 0 = not known, or not used */
+	int set_cpu; /* emulated CPU + 1; 0 = the real one */
+	int suspended; /* no critical sections now */
+	unsigned int real_cpu; /* last answer of getcpu(2), without rseq */
+	unsigned int asked; /* calls since then */
+};
+extern __thread struct percpu_self percpu_self __attribute__((tls_model("initial-exec")));
+
+/*
+ * percpu_cpu - this thread's emulated CPU: the one that was set, else the real one. A hint: it may
+ * be another when the function returns, and in a child of vfork it is whatever the parent's was.
+ */
+unsigned int percpu_cpu_slow(void);
+
+static inline unsigned int percpu_cpu(void)
+{
+	long at = READ_ONCE(percpu_self.rseq_at);
+	int cpu = likely(at) ? rseq_cpu_id(at) : -1;
+
+	return likely(cpu >= 0) ? (unsigned int)cpu : percpu_cpu_slow();
+}
+
 /*
  * percpu_set_cpu - this thread's emulated CPU, from now on and after a fork, modulo an area's CPUs;
  * -1 = the real one again. In an area in rseq mode the thread then has no slot.
@@ -256,16 +280,6 @@ static inline int32_t percpu_xchg32(struct percpu_ptr *p, unsigned int cpu, int3
 {
 	return xchg((int32_t *)per_cpu_ptr(p, cpu), v);
 }
-
-/* What a thread knows of itself. All 0 at its start. */
-struct percpu_self {
-	long rseq_at; /* bytes from the thread pointer to its rseq area; 0 = not known, or not used */
-	int set_cpu; /* emulated CPU + 1; 0 = the real one */
-	int suspended; /* no critical sections now */
-	unsigned int real_cpu; /* last answer of getcpu(2), without rseq */
-	unsigned int asked; /* calls since then */
-};
-extern __thread struct percpu_self percpu_self __attribute__((tls_model("initial-exec")));
 
 /* The same operations for whoever has not been served in the header. */
 void percpu_add32_slow(struct percpu_ptr *p, int32_t v);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <kpemu/refusal.h>
+#include <kpemu/split_counter.h>
 #include <kpemu/user_namespace.h>
 #include <kpemu/world.h>
 
@@ -18,14 +19,73 @@ struct ucounts {
 	uint32_t ns;  /* number of the user namespace */
 	uint32_t uid; /* kuid */
 	uint64_t gate[UCOUNT_RLIMIT_COUNTS]; /* slot_ref() of the task that recomputes; 0 = open */
-	uint64_t pad0[2];
-	atomic64_t rlimit[UCOUNT_RLIMIT_COUNTS];
+	uint32_t nr_cpus; /* CPUs that have a line for it in TABLE_UCOUNTS_CPU */
+	uint32_t pad0[3];
+	atomic64_t rlimit[UCOUNT_RLIMIT_COUNTS]; /* of those that are not split */
 	uint64_t pad1[4];
-	atomic64_t peak[UCOUNT_RLIMIT_COUNTS];	  /* highest value ever held */
+	atomic64_t peak[UCOUNT_RLIMIT_COUNTS];	  /* highest value known to have been held */
 	atomic64_t refused[UCOUNT_RLIMIT_COUNTS]; /* charges refused because this level was full */
-	uint64_t pad2[24];
+	struct split_counter split[UCOUNT_SPLIT_COUNTS];
+	uint64_t pad2[8];
 };
 static_assert(sizeof(struct ucounts) == WORLD_UCOUNTS_SIZE, "ABI");
+
+/* What a CPU has for itself of the counters of one record. */
+struct ucounts_cpu {
+	uint64_t slot[UCOUNT_SPLIT_COUNTS];
+	uint64_t pad[8 - UCOUNT_SPLIT_COUNTS];
+};
+static_assert(sizeof(struct ucounts_cpu) == WORLD_UCOUNTS_CPU_SIZE, "ABI");
+
+/* How counters are kept (kernel/algorithms.md). The world says which; one file each. */
+enum ucounts_alg {
+	UCOUNTS_ATOMIC,
+	UCOUNTS_PERCPU,
+	UCOUNTS_CACHE,
+	UCOUNTS_STOCK,
+	NR_UCOUNTS_ALGS,
+};
+
+struct ucounts_ops {
+	const char *name;
+	const char *about;
+	bool per_cpu; /* a record needs lines in TABLE_UCOUNTS_CPU */
+
+	/* As charge_rlimit_ucounts() and its kin below. */
+	bool (*charge)(struct ucounts *uc, enum rlimit_type type, long v, uint64_t rlimit, bool keep,
+		       struct refusal *why);
+	void (*uncharge)(struct ucounts *uc, enum rlimit_type type, long v);
+
+	/* Of one record alone: what is charged to it; make it @v, with the gate closed. */
+	long (*read)(struct ucounts *uc, enum rlimit_type type);
+	void (*set)(struct ucounts *uc, enum rlimit_type type, long v);
+
+	/*
+	 * The counter of one level, for a charge that comes through @below (NULL: none). False: it is
+	 * a word. NULL: all are.
+	 */
+	bool (*split)(struct split *s, struct ucounts *uc, const struct ucounts *below,
+		      enum rlimit_type type);
+
+	/* Units that the counter has taken from the limit and nobody uses; NULL: there are none. */
+	long (*held)(struct ucounts *uc, enum rlimit_type type);
+
+	/* A namespace whose creator's record this is goes. NULL: nothing is kept for it. */
+	void (*forget_ns)(struct ucounts *uc, uint32_t ns);
+};
+
+extern const struct ucounts_ops ucounts_atomic, ucounts_percpu, ucounts_cache, ucounts_stock;
+
+/* ucounts_ops_of - the algorithm @alg; of the world: ucounts_ops(). */
+const struct ucounts_ops *ucounts_ops_of(uint32_t alg);
+
+static inline const struct ucounts_ops *ucounts_ops(void)
+{
+	return ucounts_ops_of(READ_ONCE(world->ucounts_alg));
+}
+
+/* ucounts_alg_of - the algorithm called @name; -1: there is none. */
+int ucounts_alg_of(const char *name);
 
 static inline uint32_t ucounts_index(const struct ucounts *uc)
 {
@@ -89,19 +149,32 @@ void ucounts_begin_move(struct task_struct *t, struct ucounts *from, struct ucou
 void ucounts_end(struct task_struct *t);
 
 /*
- * inc_rlimit_ucounts - add @v at every level. Returns the new leaf value, or LONG_MAX if a level
- * is now over its maximum (then nothing is undone: the caller decides and calls
- * dec_rlimit_ucounts()). Inside ucounts_begin(). (kernel/ucounts.md 1.4)
+ * charge_rlimit_ucounts - charge @v at every level: the leaf's limit is @rlimit, that of each level
+ * above what the namespace below it may cost it. False: a level has no room; nothing is charged,
+ * and *@why (which may be NULL) says which, but for err and pid. @keep: charged in any case. Inside
+ * ucounts_begin(). (kernel/ucounts.md 1.4, inc_rlimit_ucounts(), inc_rlimit_get_ucounts())
  */
-long inc_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v);
+static inline bool charge_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v,
+					 uint64_t rlimit, bool keep, struct refusal *why)
+{
+	return ucounts_ops()->charge(uc, type, v, rlimit, keep, why);
+}
 
-/* dec_rlimit_ucounts - subtract @v at every level; true if the leaf is now 0. */
-bool dec_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v);
+/* inc_rlimit_ucounts - charge @v at every level, whatever the limits. */
+static inline void inc_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v)
+{
+	ucounts_ops()->charge(uc, type, v, UINT64_MAX, true, NULL);
+}
+
+/* dec_rlimit_ucounts - give @v back at every level. */
+static inline void dec_rlimit_ucounts(struct ucounts *uc, enum rlimit_type type, long v)
+{
+	ucounts_ops()->uncharge(uc, type, v);
+}
 
 /*
- * ucounts_charge - charge @v for an object that names its record, index + 1, in @record. Added first
- * and judged by the sum: at the leaf by @rlimit, above by what the namespaces may hold. False: over,
- * taken back and *@why filled but for err and pid; @keep: it stays all the same. Not inside an update.
+ * ucounts_charge - charge_rlimit_ucounts() for an object that names its record, index + 1, in
+ * @record. Not inside an update.
  *
  * ucounts_uncharge - give @v of an object back; nothing if it is not charged.
  */
@@ -134,10 +207,14 @@ struct ucounts *inc_ucount(uint32_t ns, uint32_t uid, enum ucount_type type, lon
 /* ucount_value - how many of @type are charged to @uc, or through it. Inside ns_lock(). */
 long ucount_value(const struct ucounts *uc, enum ucount_type type);
 
-/* ucounts_note_peak - a charge has been accepted: raise the high-water marks of its levels. */
-void ucounts_note_peak(struct ucounts *uc, enum rlimit_type type);
+/*
+ * ucounts_peak - the highest value that the counter is known to have had. Split counters are looked
+ * at where they are joined, and here: what they had may have been higher, by less than the room for
+ * which they are split.
+ */
+long ucounts_peak(struct ucounts *uc, enum rlimit_type type);
 
-/* get_rlimit_value - the leaf counter, never negative. */
+/* get_rlimit_value - the leaf counter, never negative. One pass over the CPUs; closes nothing. */
 long get_rlimit_value(struct ucounts *uc, enum rlimit_type type);
 
 /*

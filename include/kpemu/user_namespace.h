@@ -32,6 +32,13 @@ enum rlimit_type {
 	UCOUNT_RLIMIT_COUNTS,
 };
 
+/* Those worth making scalable: the others change under a lock in the kernel, and by many at once. */
+enum {
+	UCOUNT_SPLIT_NPROC,
+	UCOUNT_SPLIT_SIGPENDING,
+	UCOUNT_SPLIT_COUNTS,
+};
+
 /* What /proc/sys/user/max_* bounds, in the kernel's order. */
 enum ucount_type {
 	UCOUNT_USER_NAMESPACES,
@@ -100,7 +107,9 @@ struct user_namespace {
 	uint32_t ucount_max[UCOUNT_COUNTS]; /* + 1; 0: of the initial namespace, as the host has it */
 	uint32_t pad[2];
 	struct uid_gid_map uid_map, gid_map;
-	uint8_t reserved[1024 - 128 - 2 * sizeof(struct uid_gid_map)];
+	uint8_t reserved[1024 - 128 - 64 - 2 * sizeof(struct uid_gid_map)];
+	uint64_t stock; /* a slot of the SIGPENDING counter of @ucounts (`cache`), in a line of its own */
+	uint64_t pad1[7];
 };
 static_assert(sizeof(struct user_namespace) == WORLD_USER_NS_SIZE, "ABI");
 

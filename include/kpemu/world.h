@@ -23,7 +23,7 @@
  * that a full /dev/shm is -ENOMEM at the allocation and never SIGBUS at the store.
  */
 #define WORLD_MAGIC    0x646c72776d65706bull /* "kpemwrld" */
-#define WORLD_ABI      5
+#define WORLD_ABI      6
 #define WORLD_DIR      "/dev/shm"
 #define WORLD_PREFIX   "kpemu."
 #define WORLD_NAME_MAX 48 /* longest --world NAME, bytes without the terminating 0 */
@@ -106,6 +106,9 @@ enum {
 	WORLD_UCOUNTS = 4096,
 	WORLD_RECORDS_NEAR = 32,
 	WORLD_UCOUNTS_HASH = 8192,
+	WORLD_UCOUNTS_CPU_SIZE = 64,
+	WORLD_UCOUNTS_CPUS = 131072, /* lines of one record and one CPU */
+	WORLD_UCOUNTS_CPUS_NEAR = 512,
 	WORLD_PAGES = 4096,
 	WORLD_REFUSAL_SIZE = 128,
 	WORLD_REFUSALS = 256,
@@ -130,6 +133,7 @@ enum world_table_id {
 	TABLE_MQUEUE,
 	TABLE_UCOUNTS,
 	TABLE_UCOUNTS_HASH, /* (namespace, uid) -> record number + 1 */
+	TABLE_UCOUNTS_CPU, /* of record r, CPU c: r * CPUs + c */
 	TABLE_PAGE_DESC, /* one slot word per page of TABLE_PAGE; the owner is the mm that uses it */
 	TABLE_PAGE,
 	TABLE_REFUSAL,
@@ -187,6 +191,8 @@ struct world_header {
 	atomic64_t retreats; /* objects changed back because of a recovery (kpemu/ucount.h) */
 	struct world_lock mq_lock;
 	struct world_lock ns_lock; /* of namespaces and what is charged for them */
+	uint32_t ucounts_alg; /* enum ucounts_alg */
+	uint32_t nr_cpus; /* emulated CPUs; 0: nothing is kept for each of them */
 	uint64_t ns_serial; /* last number given to a namespace of any kind */
 	uint64_t mq_serial; /* last number given to a queue */
 	uint64_t mq_dev; /* st_dev of the host's mqueue file system; 0 = not seen yet */
@@ -209,7 +215,7 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
  * libraries. A page table of its own costs more than all the rest of the attachment.
  */
 #define WORLD_PAGE          4096ull
-#define WORLD_SIZE          (72ull << 20)
+#define WORLD_SIZE          (80ull << 20)
 #define WORLD_HEADER_OFFSET (WORLD_SIZE - WORLD_PAGE)
 
 #define world_page_up(n) (((n) + WORLD_PAGE - 1) & ~(WORLD_PAGE - 1))
@@ -238,7 +244,10 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
 	(WORLD_USER_NS_FAR +                                                                       \
 	 WORLD_FAR_BYTES(WORLD_USER_NS_SIZE, WORLD_USER_NSS, WORLD_USER_NSS_NEAR))
 #define WORLD_SHM_FAR (WORLD_NS_FAR + WORLD_FAR_BYTES(WORLD_NS_SIZE, WORLD_NSS, WORLD_NSS_NEAR))
-#define WORLD_FAR_END (WORLD_SHM_FAR + WORLD_FAR_BYTES(WORLD_SHM_SIZE, WORLD_SHMS, 0))
+#define WORLD_CPU_FAR (WORLD_SHM_FAR + WORLD_FAR_BYTES(WORLD_SHM_SIZE, WORLD_SHMS, 0))
+#define WORLD_FAR_END                                                                              \
+	(WORLD_CPU_FAR +                                                                           \
+	 WORLD_FAR_BYTES(WORLD_UCOUNTS_CPU_SIZE, WORLD_UCOUNTS_CPUS, WORLD_UCOUNTS_CPUS_NEAR))
 
 /*
  * From the header downwards, what every process touches first; slot 0 of each table at its upper
@@ -262,7 +271,9 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
 	(WORLD_TIMER_NEAR - WORLD_NEAR_BYTES(WORLD_TIMER_SIZE, WORLD_TIMERS_NEAR))
 #define WORLD_NS_NEAR \
 	(WORLD_USER_NS_NEAR - WORLD_NEAR_BYTES(WORLD_USER_NS_SIZE, WORLD_USER_NSS_NEAR))
-#define WORLD_NEAR_START (WORLD_NS_NEAR - WORLD_NEAR_BYTES(WORLD_NS_SIZE, WORLD_NSS_NEAR))
+#define WORLD_CPU_NEAR (WORLD_NS_NEAR - WORLD_NEAR_BYTES(WORLD_NS_SIZE, WORLD_NSS_NEAR))
+#define WORLD_NEAR_START \
+	(WORLD_CPU_NEAR - WORLD_NEAR_BYTES(WORLD_UCOUNTS_CPU_SIZE, WORLD_UCOUNTS_CPUS_NEAR))
 
 /*
  * In the header, so that a table named by a constant costs no look-up: the table itself would lie
@@ -278,6 +289,8 @@ static const struct table_layout world_layout[NR_TABLES] __attribute__((unused))
 			    WORLD_UCOUNTS, WORLD_UCOUNTS_SIZE, 0 },
 	[TABLE_UCOUNTS_HASH] = { WORLD_HASH_NEAR, 0, WORLD_UCOUNTS_HASH, WORLD_UCOUNTS_HASH,
 				 sizeof(uint32_t), 0 },
+	[TABLE_UCOUNTS_CPU] = { WORLD_CPU_NEAR, WORLD_CPU_FAR, WORLD_UCOUNTS_CPUS_NEAR,
+				WORLD_UCOUNTS_CPUS, WORLD_UCOUNTS_CPU_SIZE, 0 },
 	[TABLE_PAGE_DESC] = { 0, WORLD_DESC_FAR, 0, WORLD_PAGES, sizeof(uint64_t), 0 },
 	[TABLE_PAGE] = { 0, WORLD_PAGE_FAR, 0, WORLD_PAGES, WORLD_PAGE, 0 },
 	[TABLE_REFUSAL] = { WORLD_REFUSAL_NEAR, 0, WORLD_REFUSALS, WORLD_REFUSALS,

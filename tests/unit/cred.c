@@ -19,6 +19,7 @@
 #include <kpemu/ucount.h>
 
 #include "emu/lib/rawsys.h"
+#include "tests/unit/unit_world.h"
 
 #define CAP(n) (1ull << CAP_##n)
 #define KEEP   ((uint32_t)-1)
@@ -32,7 +33,7 @@ static struct rlim no_limits[UCOUNT_RLIMIT_COUNTS];
 
 static void setup(void)
 {
-	cr_assert_eq(world_map_private(), 0);
+	unit_world();
 	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++)
 		no_limits[i] = (struct rlim){ RLIM_INF, RLIM_INF };
 }

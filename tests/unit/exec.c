@@ -16,13 +16,15 @@
 #include <kpemu/sched.h>
 #include <kpemu/world.h>
 
+#include "tests/unit/unit_world.h"
+
 #define LIBRARY "/opt/kpemu/libkpemu-preload.so"
 
 static char dir[] = "/tmp/kpemu-unit-XXXXXX";
 
 static void enter_world(void)
 {
-	cr_assert_eq(world_map_private(), 0);
+	unit_world();
 	world->uid = 1000;
 	strcpy(world->name, "test");
 	strcpy(world->preload_path, LIBRARY);

@@ -16,6 +16,7 @@
 
 #include "emu/mm/lockmap.h"
 #include "emu/mm/vma.h"
+#include "tests/unit/unit_world.h"
 
 static struct task_struct *task;
 static struct mm_struct *mm;
@@ -27,7 +28,7 @@ static void set_limit(uint64_t bytes)
 
 static void setup(void)
 {
-	cr_assert_eq(world_map_private(), 0);
+	unit_world();
 	task = task_adopt(NULL, getpid(), getpid());
 	cr_assert_not_null(task);
 	current = task;

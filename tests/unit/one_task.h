@@ -9,6 +9,8 @@
 #include <kpemu/sched.h>
 #include <kpemu/ucount.h>
 
+#include "tests/unit/unit_world.h"
+
 /* Of uid 1000, with no limit but the soft one of @type. It is `current`. */
 static inline struct task_struct *make_one_task(enum rlimit_type type, uint64_t soft)
 {
@@ -19,7 +21,7 @@ static inline struct task_struct *make_one_task(enum rlimit_type type, uint64_t 
 	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++)
 		rlim[i] = (struct rlim){ RLIM_INF, RLIM_INF };
 	rlim[type].cur = soft;
-	cr_assert_eq(world_map_private(), 0);
+	unit_world();
 	cred_init(&cred, 1000, 1000);
 	t = task_first(&cred, rlim);
 	cr_assert_not_null(t);

@@ -12,6 +12,7 @@
 #define percpu_set_cpu               stepped_set_cpu
 #define percpu_suspend_rseq          stepped_suspend_rseq
 #define percpu_resume_rseq           stepped_resume_rseq
+#define percpu_cpu_slow              stepped_cpu_slow
 #define percpu_this_cpu              stepped_this_cpu
 #define percpu_fence                 stepped_fence
 #define percpu_machine_cpus          stepped_machine_cpus

@@ -22,11 +22,13 @@
 #include <kpemu/ucount.h>
 #include <kpemu/world.h>
 
+#include "tests/unit/unit_world.h"
+
 #define TEXT_MAX 65536
 
 static void enter_world(void)
 {
-	cr_assert_eq(world_map_private(), 0);
+	unit_world();
 	world->id = 0x1234;
 	current = task_adopt(NULL, getpid(), getpid());
 	cr_assert_not_null(current);

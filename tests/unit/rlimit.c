@@ -9,12 +9,14 @@
 
 #include <kpemu/sched.h>
 
+#include "tests/unit/unit_world.h"
+
 #define TYPE   UCOUNT_RLIMIT_SIGPENDING
 #define CAP(n) (1ull << CAP_##n)
 
 static void setup(void)
 {
-	cr_assert_eq(world_map_private(), 0);
+	unit_world();
 }
 
 TestSuite(rlimit, .init = setup, .timeout = 60);

@@ -287,7 +287,7 @@ Test(task, reap_dead_counter_of_an_interrupted_update_is_recomputed)
 	inc_rlimit_ucounts(uc, UCOUNT_RLIMIT_NPROC, 1);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	cr_assert_eq(atomic64_read(&uc->rlimit[UCOUNT_RLIMIT_NPROC]), 3);
+	cr_assert_eq(get_rlimit_value(uc, UCOUNT_RLIMIT_NPROC), 3);
 	cr_assert_eq(reap_dead(-1), 1);
 	cr_assert_eq(nproc(), 1);
 	cr_assert_eq(atomic64_read(&world->counts.recoveries), 1);

@@ -36,14 +36,22 @@ static uint32_t below(uint32_t parent, uint32_t uid, uint64_t max)
 	return table_index(TABLE_USER_NS, ns);
 }
 
-static long inc(struct ucounts *uc, enum rlimit_type type, long v)
+static struct refusal refused;
+
+/* Under a limit of the task's own. */
+static bool charge(struct ucounts *uc, enum rlimit_type type, long v, uint64_t limit)
 {
-	long ret;
+	bool done;
 
 	ucounts_begin(current, uc, type);
-	ret = inc_rlimit_ucounts(uc, type, v);
+	done = charge_rlimit_ucounts(uc, type, v, limit, false, &refused);
 	ucounts_end(current);
-	return ret;
+	return done;
+}
+
+static bool inc(struct ucounts *uc, enum rlimit_type type, long v)
+{
+	return charge(uc, type, v, RLIM_INF);
 }
 
 static void dec(struct ucounts *uc, enum rlimit_type type, long v)
@@ -64,8 +72,8 @@ Test(user_namespace, charge_touches_every_level)
 	struct ucounts *leaf = alloc_ucounts(b, 7), *mid = alloc_ucounts(a, 1001);
 	struct ucounts *top = alloc_ucounts(INIT_USER_NS, 1000);
 
-	cr_assert_eq(inc(leaf, MSGQUEUE, 5), 5);
-	cr_assert_eq(inc(mid, MSGQUEUE, 2), 7);
+	cr_assert(inc(leaf, MSGQUEUE, 5));
+	cr_assert(inc(mid, MSGQUEUE, 2));
 	cr_assert_eq(value(leaf, MSGQUEUE), 5);
 	cr_assert_eq(value(mid, MSGQUEUE), 7);
 	cr_assert_eq(value(top, MSGQUEUE), 7);
@@ -74,27 +82,57 @@ Test(user_namespace, charge_touches_every_level)
 	cr_assert_eq(value(leaf, MSGQUEUE) + value(mid, MSGQUEUE) + value(top, MSGQUEUE), 0);
 }
 
+static void ancestor_is_bound(enum rlimit_type type)
+{
+	uint32_t a = below(INIT_USER_NS, 77, 4), b = below(a, 77, 10);
+	struct ucounts *leaf = alloc_ucounts(b, 77);
+
+	for (int i = 0; i < 4; i++)
+		cr_assert(charge(leaf, type, 1, 20));
+	cr_assert(!is_rlimit_overlimit(leaf, type, 20, 0, NULL), "at the maximum is not over");
+	cr_assert(!charge(leaf, type, 1, 20));
+	cr_assert_eq(refused.type, type);
+	cr_assert_eq(refused.level, 2);
+	cr_assert_eq(refused.ns, INIT_USER_NS);
+	cr_assert_eq(refused.uid, 77);
+	cr_assert_eq(refused.limit, 4);
+	cr_assert_eq(refused.use, 4);
+	cr_assert_eq(refused.asked, 1);
+	for (struct ucounts *uc = leaf; uc; uc = user_ns_nested_ucounts(uc->ns))
+		cr_assert_eq(value(uc, type), 4, "a refused charge changes no level");
+	/* What is charged in any case counts. */
+	inc_rlimit_ucounts(leaf, type, 1);
+	cr_assert(is_rlimit_overlimit(leaf, type, 20, 1, &refused));
+	cr_assert_eq(refused.level, 2);
+	cr_assert_eq(refused.use, 4);
+	/* What others charge to the ancestor counts; the task's own limit is the leaf's alone. */
+	dec(leaf, type, 5);
+	for (int i = 0; i < 3; i++)
+		cr_assert(inc(alloc_ucounts(a, 77), type, 1));
+	cr_assert(charge(leaf, type, 1, 1));
+	cr_assert(!charge(leaf, type, 1, 1));
+	cr_assert_eq(refused.level, 0);
+	cr_assert(!charge(leaf, type, 1, 2));
+	cr_assert_eq(refused.level, 2);
+	dec(leaf, type, 1);
+	dec(alloc_ucounts(a, 77), type, 3);
+	for (struct ucounts *uc = leaf; uc; uc = user_ns_nested_ucounts(uc->ns))
+		cr_assert_eq(value(uc, type), 0);
+}
+
 Test(user_namespace, ancestor_is_bound_by_the_namespace_below)
 {
-	uint32_t a = below(INIT_USER_NS, 1000, 4), b = below(a, 1000, 10);
-	struct ucounts *leaf = alloc_ucounts(b, 1000);
-	struct refusal why = { 0 };
+	ancestor_is_bound(MSGQUEUE);
+}
 
-	cr_assert_eq(inc(leaf, MSGQUEUE, 4), 4);
-	cr_assert(!is_rlimit_overlimit(leaf, MSGQUEUE, 20, 4, &why), "at the maximum is not over");
-	cr_assert_eq(inc(leaf, MSGQUEUE, 1), LONG_MAX);
-	cr_assert(is_rlimit_overlimit(leaf, MSGQUEUE, 20, 1, &why));
-	cr_assert_eq(why.level, 2);
-	cr_assert_eq(why.ns, INIT_USER_NS);
-	cr_assert_eq(why.uid, 1000);
-	cr_assert_eq(why.limit, 4);
-	cr_assert_eq(why.use, 4);
-	/* What others charge to the ancestor counts; the task's own limit is the leaf's alone. */
-	dec(leaf, MSGQUEUE, 5);
-	inc(alloc_ucounts(a, 1000), MSGQUEUE, 3);
-	inc(leaf, MSGQUEUE, 1);
-	cr_assert(!is_rlimit_overlimit(leaf, MSGQUEUE, 1, 1, &why));
-	cr_assert_eq(inc(leaf, MSGQUEUE, 1), LONG_MAX);
+Test(user_namespace, ancestor_is_bound_for_signals)
+{
+	ancestor_is_bound(UCOUNT_RLIMIT_SIGPENDING);
+}
+
+Test(user_namespace, ancestor_is_bound_for_tasks)
+{
+	ancestor_is_bound(NPROC);
 }
 
 Test(user_namespace, memlock_maximum_is_compared_as_it_is)
@@ -102,9 +140,9 @@ Test(user_namespace, memlock_maximum_is_compared_as_it_is)
 	uint32_t a = below(INIT_USER_NS, 1000, 6);
 	struct ucounts *leaf = alloc_ucounts(a, 1000);
 
-	cr_assert_eq(inc(leaf, MEMLOCK, 6), 6, "six bytes let six pages through");
-	cr_assert_eq(inc(leaf, MEMLOCK, 1), LONG_MAX);
-	dec(leaf, MEMLOCK, 7);
+	cr_assert(inc(leaf, MEMLOCK, 6), "six bytes let six pages through");
+	cr_assert(!inc(leaf, MEMLOCK, 1));
+	dec(leaf, MEMLOCK, 6);
 }
 
 Test(user_namespace, infinite_limits_bind_nothing)
@@ -112,7 +150,8 @@ Test(user_namespace, infinite_limits_bind_nothing)
 	uint32_t a = below(INIT_USER_NS, 1000, RLIM_INF);
 	struct ucounts *leaf = alloc_ucounts(a, 1000);
 
-	cr_assert_eq(inc(leaf, MSGQUEUE, LONG_MAX / 2), LONG_MAX / 2);
+	cr_assert(inc(leaf, MSGQUEUE, LONG_MAX / 2));
+	cr_assert_eq(value(leaf, MSGQUEUE), LONG_MAX / 2);
 	cr_assert(!is_rlimit_overlimit(leaf, MSGQUEUE, RLIM_INF, 1, NULL));
 }
 
@@ -136,7 +175,8 @@ Test(user_namespace, circle_of_a_torn_world_ends)
 	struct ucounts *leaf = alloc_ucounts(a, 7);
 
 	user_ns_of(a)->ucounts = ucounts_index(leaf) + 1;
-	cr_assert_eq(inc(leaf, MSGQUEUE, 1), 1);
+	cr_assert(inc(leaf, MSGQUEUE, 1));
+	cr_assert_eq(value(leaf, MSGQUEUE), 1);
 }
 
 /* Everything that @t's record is charged for, at every level. */
@@ -158,8 +198,8 @@ Test(user_namespace, derived_and_recovered_at_every_level)
 	ucounts_end(current);
 	cr_assert_eq(ucounts_derive(leaf, NPROC), 1);
 	cr_assert_eq(ucounts_derive(top, NPROC), 2);
-	atomic64_set(&leaf->rlimit[NPROC], 77);
-	atomic64_set(&top->rlimit[NPROC], 78);
+	ucounts_ops()->set(leaf, NPROC, 77);
+	ucounts_ops()->set(top, NPROC, 78);
 	cr_assert_eq(ucounts_recover(1ull << 63 | (uint64_t)NPROC << 32 | ucounts_index(leaf)), 0);
 	cr_assert_eq(value(leaf, NPROC), 1);
 	cr_assert_eq(value(top, NPROC), 2);

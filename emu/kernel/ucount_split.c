@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Levels whose counters are split, by CPUs or by namespaces, as the world's algorithm says. */
+#include <kpemu/percpu.h>
+
+#include "emu/kernel/ucount.h"
+
+static uint64_t *slot_of_cpu(const struct ucounts *uc, unsigned int cpu, int index)
+{
+	struct ucounts_cpu *line =
+		table_slot(TABLE_UCOUNTS_CPU, ucounts_index(uc) * uc->nr_cpus + cpu);
+
+	return line ? &line->slot[index] : NULL;
+}
+
+static uint64_t *cpu_slot(const struct split *s, unsigned int i)
+{
+	const struct ucounts *uc = s->of;
+
+	return slot_of_cpu(uc, i, s->c - uc->split);
+}
+
+bool ucounts_cpu_split(struct split *s, struct ucounts *uc, enum rlimit_type type, int batch)
+{
+	int index = split_index(type);
+	unsigned int nr = uc->nr_cpus, cpu;
+
+	if (index < 0)
+		return false;
+	cpu = nr ? percpu_cpu() % nr : 0;
+	*s = (struct split){
+		.c = &uc->split[index],
+		.slot = cpu_slot,
+		.of = uc,
+		.mine = nr ? slot_of_cpu(uc, cpu, index) : NULL,
+		.index = cpu,
+		.nr = nr,
+		.batch = batch,
+		.peak = &uc->peak[type],
+	};
+	return true;
+}
+
+static inline bool split_of(struct split *s, struct ucounts *uc, const struct ucounts *below,
+			    enum rlimit_type type)
+{
+	return ucounts_ops()->split(s, uc, below, type);
+}
+
+static bool level_charge(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type,
+			 long v, long max, bool keep, long *use)
+{
+	struct split s;
+
+	return split_of(&s, uc, below, type) ? split_charge(&s, v, max, keep, use) :
+					       word_charge(uc, below, type, v, max, keep, use);
+}
+
+static void level_uncharge(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type,
+			   long v)
+{
+	struct split s;
+
+	if (split_of(&s, uc, below, type))
+		split_uncharge(&s, v);
+	else
+		word_uncharge(uc, below, type, v);
+}
+
+static const struct level_ops levels = { level_charge, level_uncharge };
+
+bool split_levels_charge(struct ucounts *uc, enum rlimit_type type, long v, uint64_t rlimit,
+			 bool keep, struct refusal *why)
+{
+	return charge_levels(uc, type, v, rlimit, keep, why, &levels);
+}
+
+void split_levels_uncharge(struct ucounts *uc, enum rlimit_type type, long v)
+{
+	uncharge_levels(uc, NULL, type, v, &levels);
+}
+
+long split_level_read(struct ucounts *uc, enum rlimit_type type)
+{
+	struct split s;
+
+	return split_of(&s, uc, NULL, type) ? split_read(&s) : word_read(uc, type);
+}
+
+void split_level_set(struct ucounts *uc, enum rlimit_type type, long v)
+{
+	struct split s;
+
+	if (split_of(&s, uc, NULL, type))
+		split_set(&s, v);
+	else
+		word_set(uc, type, v);
+}
