@@ -744,6 +744,67 @@ static int do_send_inside(void)
 	return do_send_and_receive();
 }
 
+/* --- many signals: slots of counters run full and empty, and are closed before a refusal --- */
+
+#define BURST 34 /* more than the smallest batch */
+#define ROOM  12
+#define ROOM_INSIDE 20 /* more than a namespace takes at a time */
+
+static void set_soft_sigpending(rlim_t soft)
+{
+	struct rlimit r;
+
+	must(!getrlimit(RLIMIT_SIGPENDING, &r));
+	r.rlim_cur = soft < r.rlim_max ? soft : r.rlim_max;
+	must(!setrlimit(RLIMIT_SIGPENDING, &r));
+}
+
+/* Up to @most, or as many as there is room for; then all are taken. */
+static int send_and_take(int most)
+{
+	sigset_t set = only_rt();
+	int n = 0;
+
+	while (n < most && !send_rt(getpid()))
+		n++;
+	for (int i = 0; i < n; i++)
+		must(sigtimedwait(&set, NULL, &(struct timespec){ 0 }) == RT);
+	return n;
+}
+
+static int do_burst(void)
+{
+	must(send_and_take(BURST) == BURST);
+	return DONE;
+}
+
+static void set_room(void)
+{
+	set_blocked();
+	set_soft_sigpending(ROOM);
+}
+
+static int do_fill(void)
+{
+	must(send_and_take(BURST) == ROOM && send_and_take(1) == 1);
+	return DONE;
+}
+
+/* The namespace is made with the smaller limit, and inside there is none. */
+static void set_room_inside(void)
+{
+	set_blocked();
+	set_soft_sigpending(ROOM_INSIDE);
+	set_inside();
+	set_soft_sigpending(RLIM_INFINITY);
+}
+
+static int do_fill_inside(void)
+{
+	must(send_and_take(BURST) == ROOM_INSIDE && send_and_take(1) == 1);
+	return DONE;
+}
+
 static int segment;
 
 static void set_segment(void)
@@ -878,6 +939,9 @@ static const struct operation {
 	{ "shm_lock", set_segment, do_shm_lock, false },
 	{ "nested_signals", set_inside, do_send_inside, false },
 	{ "nested_exec", set_inside, do_exec, false },
+	{ "signal_burst", set_blocked, do_burst, false },
+	{ "signal_fill", set_room, do_fill, false },
+	{ "nested_fill", set_room_inside, do_fill_inside, false },
 	{ "recovery", set_one_died, do_recovery, false },
 };
 #define NR_OPERATIONS (sizeof(operations) / sizeof(*operations))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Goes through the deaths of kill-steps, one step after the other. Called by kill-steps.sh.
 
-usage: kill-steps.py SECONDS [OPERATION...]
+usage: kill-steps.py SECONDS ALGORITHM [OPERATION...]
 
 After every death the counters must agree with the objects, as kpemu check says, and a user alone in
 its account must have all of its limit. Operations that are not through when the time is over go on
@@ -21,6 +21,7 @@ MOST = 3000
 REPORTED = 5
 
 deadline = time.monotonic() + float(sys.argv[1])
+ALGORITHM = sys.argv[2]
 bad = 0
 
 
@@ -29,8 +30,8 @@ class World:
 
     def __init__(self, name):
         self.name = name
-        self.p = subprocess.Popen([KPEMU, "run", "--quiet", "--world", name, "--uid", "0", "--gid",
-                                   "0", *LIMITS, "--", PROGRAM], stdin=subprocess.PIPE,
+        self.p = subprocess.Popen([KPEMU, "run", "--quiet", "--world", name, "--ucounts",
+                                   ALGORITHM, "--uid", "0", "--gid", "0", *LIMITS, "--", PROGRAM], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def ask(self, command):
@@ -83,18 +84,18 @@ def step_through(world, operation, label, early=0):
 
 
 def main():
-    names = sys.argv[2:] or subprocess.run([PROGRAM, "--list"], stdout=subprocess.PIPE,
+    names = sys.argv[3:] or subprocess.run([PROGRAM, "--list"], stdout=subprocess.PIPE,
                                            text=True).stdout.split()
     fork_steps = 40
     for name in names:
-        world = World(f"kill-steps-{os.getpid()}-{name}")
+        world = World(f"kill-steps-{os.getpid()}-{ALGORITHM}-{name}"[:48])
         if name == "recovery":
             # Every step that the first one could have died at is a state to recover from.
             early = range(1, fork_steps, 1 if deadline > time.monotonic() + 120 else 5)
             for k in early:
-                step_through(world, name, f"{name}_of_step_{k}", k)
+                step_through(world, name, f"{ALGORITHM}/{name}_of_step_{k}", k)
         else:
-            steps = step_through(world, name, name)
+            steps = step_through(world, name, f"{ALGORITHM}/{name}")
             if name == "fork":
                 fork_steps = steps
         status = world.end()
