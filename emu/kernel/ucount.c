@@ -46,18 +46,25 @@ static uint32_t *hash_cell(uint32_t i)
 }
 
 /*
- * How many lines the record at @index has, one for each CPU or none: a world with many CPUs has
- * them for its first records only. Counters without are never split.
+ * One line for each CPU, or none: a world with many CPUs has them for its first records only, and
+ * the counters of the others are never split. A record's lines are all near the header or all far.
  */
-static uint32_t cpu_lines(uint32_t index)
+static void give_cpu_lines(struct ucounts *uc)
 {
-	uint64_t nr = world->nr_cpus;
+	const uint32_t near = WORLD_UCOUNTS_CPUS_NEAR;
+	uint64_t nr = world->nr_cpus, first = ucounts_index(uc) * nr;
+	bool deferred = ucounts_ops()->deferred;
 
-	if (!ucounts_ops()->per_cpu || nr > SPLIT_SLOTS_MAX ||
-	    (index + 1) * nr > WORLD_UCOUNTS_CPUS ||
-	    table_reserve(TABLE_UCOUNTS_CPU, (index + 1) * nr))
-		return 0;
-	return nr;
+	uc->nr_cpus = 0;
+	if (!ucounts_ops()->per_cpu || !nr || nr > SPLIT_SLOTS_MAX)
+		return;
+	if (first + nr > near)
+		first += near % nr;
+	if (first + nr > WORLD_UCOUNTS_CPUS || table_reserve(TABLE_UCOUNTS_CPU, first + nr))
+		return;
+	uc->cpu_lines = first;
+	uc->batch = !deferred ? 0 : 2 * nr > 32 ? 2 * nr : 32;
+	uc->nr_cpus = nr;
 }
 
 static struct ucounts *new_record(uint32_t ns, uint32_t uid)
@@ -68,7 +75,7 @@ static struct ucounts *new_record(uint32_t ns, uint32_t uid)
 		return NULL;
 	uc->ns = ns;
 	uc->uid = uid;
-	uc->nr_cpus = cpu_lines(ucounts_index(uc));
+	give_cpu_lines(uc);
 	smp_store_release(&uc->slot, slot_word(SLOT_LIVE, slot_gen(uc->slot), 0));
 	return uc;
 }

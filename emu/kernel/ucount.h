@@ -134,11 +134,9 @@ static inline int split_index(enum rlimit_type type)
 	}
 }
 
-/*
- * ucounts_cpu_split - the counter of @uc that is split over CPUs, for a caller on this one; @batch as
- * in struct split. False: @type is a word.
- */
-bool ucounts_cpu_split(struct split *s, struct ucounts *uc, enum rlimit_type type, int batch);
+/* ucounts_cpu_split - split() of the algorithms that split by CPU, for a caller on this one. */
+bool ucounts_cpu_split(struct split *s, struct ucounts *uc, const struct ucounts *below,
+		       enum rlimit_type type);
 
 /* What a struct ucounts_ops with split() has for the rest (kernel/ucount_split.c). */
 bool split_levels_charge(struct ucounts *uc, enum rlimit_type type, long v, uint64_t rlimit,

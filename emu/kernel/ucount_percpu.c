@@ -17,20 +17,12 @@
  * are one word. (kernel/ucounts.md 9.1, kernel/algorithms.md)
  */
 
-static bool split(struct split *s, struct ucounts *uc, const struct ucounts *below,
-		  enum rlimit_type type)
-{
-	unsigned int twice = 2 * uc->nr_cpus;
-
-	(void)below;
-	return ucounts_cpu_split(s, uc, type, twice > 32 ? twice : 32);
-}
-
 const struct ucounts_ops ucounts_percpu = {
 	.name = "percpu",
 	.about = "a difference on each CPU, exact near the limit",
 	.per_cpu = true,
-	.split = split,
+	.deferred = true,
+	.split = ucounts_cpu_split,
 	.charge = split_levels_charge,
 	.uncharge = split_levels_uncharge,
 	.read = split_level_read,

@@ -4,10 +4,9 @@
 
 #include "emu/kernel/ucount.h"
 
-static uint64_t *slot_of_cpu(const struct ucounts *uc, unsigned int cpu, int index)
+static inline uint64_t *slot_of_cpu(const struct ucounts *uc, unsigned int cpu, int index)
 {
-	struct ucounts_cpu *line =
-		table_slot(TABLE_UCOUNTS_CPU, ucounts_index(uc) * uc->nr_cpus + cpu);
+	struct ucounts_cpu *line = table_slot(TABLE_UCOUNTS_CPU, uc->cpu_lines + cpu);
 
 	return line ? &line->slot[index] : NULL;
 }
@@ -19,22 +18,52 @@ static uint64_t *cpu_slot(const struct split *s, unsigned int i)
 	return slot_of_cpu(uc, i, s->c - uc->split);
 }
 
-bool ucounts_cpu_split(struct split *s, struct ucounts *uc, enum rlimit_type type, int batch)
+/* A number below uc->nr_cpus, which is not 0. */
+static inline unsigned int this_cpu(const struct ucounts *uc)
+{
+	unsigned int cpu = percpu_cpu();
+
+	return likely(cpu < uc->nr_cpus) ? cpu : cpu % uc->nr_cpus;
+}
+
+/* One unit in the slot of this CPU, which is where nearly all of them go. */
+static inline bool take_here(const struct ucounts *uc, int index, long max)
+{
+	uint64_t *slot;
+
+	if (unlikely(!uc->nr_cpus || index < 0))
+		return false;
+	slot = slot_of_cpu(uc, this_cpu(uc), index);
+	return slot && split_take(slot, uc->batch, max);
+}
+
+static inline bool give_here(const struct ucounts *uc, int index)
+{
+	uint64_t *slot;
+
+	if (unlikely(!uc->nr_cpus || index < 0))
+		return false;
+	slot = slot_of_cpu(uc, this_cpu(uc), index);
+	return slot && split_give(slot, uc->batch);
+}
+
+bool ucounts_cpu_split(struct split *s, struct ucounts *uc, const struct ucounts *below,
+		       enum rlimit_type type)
 {
 	int index = split_index(type);
-	unsigned int nr = uc->nr_cpus, cpu;
+	unsigned int cpu = uc->nr_cpus ? this_cpu(uc) : 0;
 
+	(void)below;
 	if (index < 0)
 		return false;
-	cpu = nr ? percpu_cpu() % nr : 0;
 	*s = (struct split){
 		.c = &uc->split[index],
 		.slot = cpu_slot,
 		.of = uc,
-		.mine = nr ? slot_of_cpu(uc, cpu, index) : NULL,
+		.mine = uc->nr_cpus ? slot_of_cpu(uc, cpu, index) : NULL,
 		.index = cpu,
-		.nr = nr,
-		.batch = batch,
+		.nr = uc->nr_cpus,
+		.batch = uc->batch,
 		.peak = &uc->peak[type],
 	};
 	return true;
@@ -46,8 +75,10 @@ static inline bool split_of(struct split *s, struct ucounts *uc, const struct uc
 	return ucounts_ops()->split(s, uc, below, type);
 }
 
-static bool level_charge(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type,
-			 long v, long max, bool keep, long *use)
+__attribute__((noinline)) static bool level_charge_slow(struct ucounts *uc,
+							const struct ucounts *below,
+							enum rlimit_type type, long v, long max,
+							bool keep, long *use)
 {
 	struct split s;
 
@@ -55,8 +86,15 @@ static bool level_charge(struct ucounts *uc, const struct ucounts *below, enum r
 					       word_charge(uc, below, type, v, max, keep, use);
 }
 
-static void level_uncharge(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type,
-			   long v)
+static inline bool level_charge(struct ucounts *uc, const struct ucounts *below,
+				enum rlimit_type type, long v, long max, bool keep, long *use)
+{
+	return (v == 1 && likely(take_here(uc, split_index(type), keep ? LONG_MAX : max))) ||
+	       level_charge_slow(uc, below, type, v, max, keep, use);
+}
+
+__attribute__((noinline)) static void
+level_uncharge_slow(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type, long v)
 {
 	struct split s;
 
@@ -64,6 +102,13 @@ static void level_uncharge(struct ucounts *uc, const struct ucounts *below, enum
 		split_uncharge(&s, v);
 	else
 		word_uncharge(uc, below, type, v);
+}
+
+static inline void level_uncharge(struct ucounts *uc, const struct ucounts *below,
+				  enum rlimit_type type, long v)
+{
+	if (v != 1 || unlikely(!give_here(uc, split_index(type))))
+		level_uncharge_slow(uc, below, type, v);
 }
 
 static const struct level_ops levels = { level_charge, level_uncharge };

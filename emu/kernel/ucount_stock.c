@@ -16,25 +16,18 @@
  * (kernel/algorithms.md; kpemu/split_counter.h has the construction)
  */
 
-static bool split(struct split *s, struct ucounts *uc, const struct ucounts *below,
-		  enum rlimit_type type)
-{
-	(void)below;
-	return ucounts_cpu_split(s, uc, type, 0);
-}
-
 static long held(struct ucounts *uc, enum rlimit_type type)
 {
 	struct split s;
 
-	return split(&s, uc, NULL, type) ? split_held(&s) : 0;
+	return ucounts_cpu_split(&s, uc, NULL, type) ? split_held(&s) : 0;
 }
 
 const struct ucounts_ops ucounts_stock = {
 	.name = "stock",
 	.about = "units on each CPU that are paid for, taken in before a refusal",
 	.per_cpu = true,
-	.split = split,
+	.split = ucounts_cpu_split,
 	.charge = split_levels_charge,
 	.uncharge = split_levels_uncharge,
 	.read = split_level_read,

@@ -19,8 +19,10 @@ struct ucounts {
 	uint32_t ns;  /* number of the user namespace */
 	uint32_t uid; /* kuid */
 	uint64_t gate[UCOUNT_RLIMIT_COUNTS]; /* slot_ref() of the task that recomputes; 0 = open */
-	uint32_t nr_cpus; /* CPUs that have a line for it in TABLE_UCOUNTS_CPU */
-	uint32_t pad0[3];
+	uint32_t nr_cpus; /* CPUs that have a line for it ... */
+	uint32_t cpu_lines; /* ... in TABLE_UCOUNTS_CPU, from here on */
+	uint32_t batch; /* of the differences on them; 0: they have stocks (kpemu/split_counter.h) */
+	uint32_t pad0;
 	atomic64_t rlimit[UCOUNT_RLIMIT_COUNTS]; /* of those that are not split */
 	uint64_t pad1[4];
 	atomic64_t peak[UCOUNT_RLIMIT_COUNTS];	  /* highest value known to have been held */
@@ -49,7 +51,8 @@ enum ucounts_alg {
 struct ucounts_ops {
 	const char *name;
 	const char *about;
-	bool per_cpu; /* a record needs lines in TABLE_UCOUNTS_CPU */
+	bool per_cpu; /* counters are split by CPU: a record has lines in TABLE_UCOUNTS_CPU ... */
+	bool deferred; /* ... with differences, not stocks */
 
 	/* As charge_rlimit_ucounts() and its kin below. */
 	bool (*charge)(struct ucounts *uc, enum rlimit_type type, long v, uint64_t rlimit, bool keep,

@@ -133,7 +133,7 @@ enum world_table_id {
 	TABLE_MQUEUE,
 	TABLE_UCOUNTS,
 	TABLE_UCOUNTS_HASH, /* (namespace, uid) -> record number + 1 */
-	TABLE_UCOUNTS_CPU, /* of record r, CPU c: r * CPUs + c */
+	TABLE_UCOUNTS_CPU, /* a line for each CPU of each record: struct ucounts, cpu_lines */
 	TABLE_PAGE_DESC, /* one slot word per page of TABLE_PAGE; the owner is the mm that uses it */
 	TABLE_PAGE,
 	TABLE_REFUSAL,
