@@ -117,8 +117,8 @@ static void print_world(bool alive)
 
 	if (alive)
 		snprintf(launcher, sizeof(launcher), "launcher %d alive", world->launcher_pid);
-	printf("world %s: %s, %" PRIu64 " s old, tasks: %u\n", world->name, launcher, age_seconds(),
-	       count_tasks());
+	printf("world %s: %s, %" PRIu64 " s old, tasks: %u, counters: %s\n", world->name, launcher,
+	       age_seconds(), count_tasks(), ucounts_ops()->name);
 }
 
 static void print_record(struct ucounts *uc)
@@ -245,6 +245,7 @@ static json_t *world_json(bool alive)
 	json_object_set_new(v, "launcher_alive", json_boolean(alive));
 	cmd_json_number(v, "age_seconds", age_seconds());
 	cmd_json_number(v, "tasks", count_tasks());
+	json_object_set_new(v, "ucounts", json_string(ucounts_ops()->name));
 	return v;
 }
 

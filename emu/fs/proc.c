@@ -369,6 +369,16 @@ static void show_column(struct proc_text *x, struct ucounts *uc, enum rlimit_typ
 		text_printf(x, " %*s", width, name);
 }
 
+/* What the counter has taken from its limit and nobody uses, with the algorithms that do so. */
+static void show_held(struct proc_text *x, struct ucounts *uc)
+{
+	static const enum rlimit_type type[] = { UCOUNT_RLIMIT_NPROC, UCOUNT_RLIMIT_SIGPENDING };
+
+	for (int i = 0; i < 2 && ucounts_ops()->held; i++)
+		show_column(x, uc, type[i], "_held",
+			    uc ? ucounts_ops()->held(uc, type[i]) : 0);
+}
+
 static void show_record(struct proc_text *x, struct ucounts *uc)
 {
 	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++) {
@@ -376,6 +386,7 @@ static void show_record(struct proc_text *x, struct ucounts *uc)
 		show_column(x, uc, i, "_peak", uc ? amount(i, ucounts_peak(uc, i)) : 0);
 		show_column(x, uc, i, "_refused", uc ? atomic64_read(&uc->refused[i]) : 0);
 	}
+	show_held(x, uc);
 	text_put(x, "\n", 1);
 }
 

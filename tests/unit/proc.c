@@ -1087,6 +1087,23 @@ static long long in_column(const char *text, unsigned int ns, unsigned int uid, 
 	return key && value ? atoll(value) : -1;
 }
 
+/* What is used, and what is only held: together they are what the counter has taken. */
+Test(proc, ucounts_shows_what_is_held)
+{
+	unsigned int uid = current->cred.uid;
+	static char text[TEXT_MAX];
+	long long held;
+
+	charge_signals(10);
+	snapshot(&ucounts_file, text);
+	held = in_column(text, 0, uid, "sigpending_held");
+	cr_expect_eq(in_column(text, 0, uid, "sigpending"), 10);
+	if (world->ucounts_alg == UCOUNTS_STOCK)
+		cr_expect(held > 0 && held < 2 * SPLIT_STOCK_MAX, "%lld", held);
+	else
+		cr_expect_eq(held, world->ucounts_alg == UCOUNTS_CACHE ? 0 : -1);
+}
+
 Test(proc, ucounts_has_a_line_for_each_record)
 {
 	struct ucounts *uc = alloc_ucounts(3, 4294967294u);
