@@ -79,7 +79,7 @@ struct slot {
 	struct note notes[64];
 };
 
-static struct shared {
+struct shared {
 	struct slot slot[SLOTS + 1];
 	uid_t base;
 	int program;
@@ -90,7 +90,9 @@ static struct shared {
 	atomic_int arrived, expected; /* at the start of a race */
 	int shm[HANDLES]; /* identifiers, -1 */
 	int shm_ns[HANDLES];
-} * shared;
+	bool shm_for_all[HANDLES];
+};
+static struct shared *shared;
 
 static __thread int me; /* slot of this thread */
 static __thread bool racing;
@@ -107,6 +109,7 @@ static pthread_t handle_of[SLOTS + 1];
 static char *area;
 static timer_t timers[64];
 static int nr_timers;
+static bool has_timer[_NSIG]; /* and had one since the process began */
 static mqd_t queues[64];
 static int nr_queues;
 static int sfds[HANDLES];
@@ -301,6 +304,7 @@ __attribute__((noreturn)) static void become(int slot, const char *text)
 	shared->slot[slot].nr_notes = 0;
 	strcpy(shared->slot[slot].answer, text);
 	nr_timers = 0;
+	memset(has_timer, 0, sizeof(has_timer));
 	memset(attached, 0, sizeof(attached));
 	prctl(PR_SET_DUMPABLE, 1);
 	shared->slot[slot].pid = raw(SYS_getpid);
@@ -639,20 +643,23 @@ static bool libc_reaches_threads(void)
 {
 	struct rlimit r;
 
-	if (unknown_to_libc || getrlimit(RLIMIT_SIGPENDING, &r))
-		return false;
 	if (status_number("/proc/self/status", "\nThreads:") == 1)
 		return true;
-	return !shared->nested &&
+	return !unknown_to_libc && !shared->nested && !getrlimit(RLIMIT_SIGPENDING, &r) &&
 	       status_number("/proc/self/status", "\nSigQ:") + SLOTS < (long long)r.rlim_cur;
 }
 
-/* ids CALL A B C: of the whole process, or of the thread where libc does not come into it. */
+/* ids CALL A B C: of the whole process. */
 static void op_ids(words w)
 {
 	uid_t a = uid_of(w[2]), b = w[3] ? uid_of(w[3]) : 0, c = w[3] && w[4] ? uid_of(w[4]) : 0;
-	bool alone = !libc_reaches_threads();
+	bool alone = unknown_to_libc;
 	int ret;
+
+	if (!libc_reaches_threads()) {
+		say("skip");
+		return;
+	}
 
 	if (!strcmp(w[1], "setuid"))
 		ret = alone ? raw(SYS_setuid, a) : setuid(a);
@@ -660,10 +667,8 @@ static void op_ids(words w)
 		ret = alone ? raw(SYS_setresuid, -1, a, -1) : seteuid(a);
 	else if (!strcmp(w[1], "setreuid"))
 		ret = alone ? raw(SYS_setreuid, a, b) : setreuid(a, b);
-	else if (!strcmp(w[1], "setresuid"))
-		ret = alone ? raw(SYS_setresuid, a, b, c) : setresuid(a, b, c);
 	else
-		ret = raw(SYS_setresuid, a, b, c);
+		ret = alone ? raw(SYS_setresuid, a, b, c) : setresuid(a, b, c);
 	say("%s", result(ret));
 	prctl(PR_SET_DUMPABLE, 1);
 }
@@ -740,20 +745,21 @@ static void op_map(words w)
 	say("%s", put_map(pid, "gid_map", text));
 }
 
-/* setns SLOT */
+/* setns SLOT: a world lets one open what it then lets nobody enter. */
 static void op_setns(words w)
 {
 	char path[64];
-	int fd;
+	int fd, ret;
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid_at(w[1]));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		say("open %s", result(fd));
-		return;
-	}
-	say("%s", result(setns(fd, CLONE_NEWUSER)));
-	close(fd);
+	ret = fd < 0 ? fd : setns(fd, CLONE_NEWUSER);
+	if (ret && (errno == EACCES || errno == EPERM || errno == EINVAL))
+		say("refused");
+	else
+		say("%s", result(ret));
+	if (fd >= 0)
+		close(fd);
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
@@ -835,10 +841,20 @@ static void handler(int sig, siginfo_t *info, void *context)
 	errno = err;
 }
 
-/* mask block|unblock SIGS */
+/*
+ * mask block|unblock SIGS. A world does not see which of several that wait was taken out by the
+ * kernel to kill somebody, and counts it until he is reaped; so none is unblocked.
+ */
 static void op_mask(words w)
 {
-	sigset_t set = set_of(w[2]);
+	sigset_t set = set_of(w[2]), waiting;
+	struct sigaction act;
+
+	sigpending(&waiting);
+	for (int sig = RT; sig < RT + 4; sig++)
+		if (sigismember(&waiting, sig) && !sigaction(sig, NULL, &act) &&
+		    act.sa_handler == SIG_DFL)
+			sigdelset(&set, sig);
 
 	say("%s", outcome(pthread_sigmask(*w[1] == 'b' ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL)));
 }
@@ -1011,8 +1027,9 @@ static int new_timer(const char *kind, int sig)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig };
 
-	if (nr_timers == 64)
-		return with_errno(EAGAIN);
+	/* Nothing tells a world which of several timers with one signal it is that waits. */
+	if (nr_timers == 64 || (*kind != 'n' && has_timer[sig]))
+		return with_errno(EBUSY);
 	if (!strcmp(kind, "none"))
 		ev.sigev_notify = SIGEV_NONE;
 	if (!strcmp(kind, "tid")) {
@@ -1022,6 +1039,7 @@ static int new_timer(const char *kind, int sig)
 	if (timer_create(CLOCK_MONOTONIC, &ev, &timers[nr_timers]))
 		return -1;
 	nr_timers++;
+	has_timer[sig] |= *kind != 'n';
 	return 0;
 }
 
@@ -1282,6 +1300,7 @@ static void op_shmget(words w)
 
 	say("%s", result(id));
 	shared->shm[atoi(w[1])] = id;
+	shared->shm_for_all[atoi(w[1])] = !strcmp(w[3], "666");
 }
 
 static void op_shmctl(words w)
@@ -1301,6 +1320,11 @@ static void op_shmat(words w)
 {
 	int h = atoi(w[1]);
 
+	/* Files and segments are checked with the real ids, which are everybody's in a world. */
+	if (!shared->shm_for_all[h]) {
+		say("skip");
+		return;
+	}
 	if (attached[h]) {
 		say("%s", result(shmdt(attached[h])));
 		attached[h] = NULL;
@@ -1813,12 +1837,25 @@ static bool is_global_root(const struct view *v)
 	return !v->user_ns && !v->euid;
 }
 
+static bool is_for_controller(const char *op)
+{
+	static const char *const names[] = { "send",     "fill",    "wait",      "map",  "limit",
+					     "mqunlink", "shmlock", "shmunlock", "shmrm" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(op, names[i]))
+			return true;
+	return false;
+}
+
 static bool can_do(int who, const struct op *op, char **w, int n)
 {
 	struct view *v = &view[who];
 	int arg, h;
 
 	if (!op || n <= op->args || (who != CONTROLLER && v->state != LIVE))
+		return false;
+	if (who == CONTROLLER && !is_for_controller(op->name))
 		return false;
 	switch (op->needs) {
 	case NOTHING:

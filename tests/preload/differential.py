@@ -241,7 +241,8 @@ class Program:
         # (A world cannot tell the kernel's own SIGCHLD from that of a timer.)
         sig = r.choice([s for s in SIGS if s != "17"])
         return r.choice([f"{who} timer {r.choice(['sig', 'none', 'tid'])} {sig}",
-                         f"{who} timers {r.choice(['sig', 'none'])} {sig} {r.randint(1, 9)}",
+                         f"{who} timers none {sig} {r.randint(1, 9)}",
+                         f"{who} timer sig {sig}",
                          f"{who} timerfire {r.randint(0, 2)}",
                          f"{who} timerdel {r.randint(0, 2)}",
                          f"{who} alarm"])
@@ -309,8 +310,8 @@ class Program:
     def ids(self):
         r = self.rng
         ids = ["u0", "u0", "u1", "u2", "u3", "0", "0", "1", "2", "-", "-"]
-        call = r.choice(["setresuid"] * 4 + ["thread", "setreuid", "setuid", "seteuid"])
-        n = {"setresuid": 3, "thread": 3, "setreuid": 2}.get(call, 1)
+        call = r.choice(["setresuid"] * 4 + ["setreuid", "setuid", "seteuid"])
+        n = {"setresuid": 3, "setreuid": 2}.get(call, 1)
         args = [r.choice(ids) for _ in range(n)]
         if n == 1 and args[0] == "-":
             args[0] = "u1"
