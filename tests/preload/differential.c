@@ -25,8 +25,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/sched.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -117,6 +119,8 @@ static int nr_sfds;
 static void *maps[HANDLES];
 static int map_pages[HANDLES];
 static int nr_maps;
+static int instances[HANDLES];
+static int nr_instances;
 static void *attached[HANDLES];
 
 /* --- words --- */
@@ -745,15 +749,15 @@ static void op_map(words w)
 	say("%s", put_map(pid, "gid_map", text));
 }
 
-/* setns SLOT: a world lets one open what it then lets nobody enter. */
+/* setns SLOT KIND: a world lets one open what it then lets nobody enter. */
 static void op_setns(words w)
 {
 	char path[64];
 	int fd, ret;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid_at(w[1]));
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid_at(w[1]), w[2]);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	ret = fd < 0 ? fd : setns(fd, CLONE_NEWUSER);
+	ret = fd < 0 ? fd : setns(fd, 0);
 	if (ret && (errno == EACCES || errno == EPERM || errno == EINVAL))
 		say("refused");
 	else
@@ -768,7 +772,8 @@ static void op_max(words w)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/sys/user/max_%s_namespaces", w[1]);
+	snprintf(path, sizeof(path), "/proc/sys/user/max_%s%s", w[1],
+		 strncmp(w[1], "inotify", 7) ? "_namespaces" : "");
 	say("%s", result(put(path, w[2])));
 }
 
@@ -779,6 +784,62 @@ static void op_mqsys(words w)
 
 	snprintf(path, sizeof(path), "/proc/sys/fs/mqueue/%s", w[1]);
 	say("%s", result(put(path, w[2])));
+}
+
+/* inotify, watch J PATH, notclose J */
+static void op_inotify(words w)
+{
+	int fd;
+
+	(void)w;
+	if (nr_instances == HANDLES) {
+		say("skip");
+		return;
+	}
+	fd = patiently(inotify_init1(IN_CLOEXEC), errno == EMFILE, loose_user);
+	say("%s", result(fd));
+	if (fd >= 0)
+		instances[nr_instances++] = fd;
+}
+
+static void op_watch(words w)
+{
+	int j = atoi(w[1]);
+
+	if (j >= nr_instances)
+		say("skip");
+	else
+		say("%s", result(inotify_add_watch(instances[j], w[2], IN_DELETE_SELF)));
+}
+
+static void op_notclose(words w)
+{
+	int j = atoi(w[1]);
+
+	if (j >= nr_instances) {
+		say("skip");
+		return;
+	}
+	say("%s", result(close(instances[j])));
+	memmove(&instances[j], &instances[j + 1], (--nr_instances - j) * sizeof(*instances));
+}
+
+/* cap drop|raise N: in the effective set. */
+static void op_cap(words w)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+	int cap = atoi(w[2]);
+
+	if (raw(SYS_capget, &head, data)) {
+		say("capget %s", result(-1));
+		return;
+	}
+	if (*w[1] == 'd')
+		data[cap / 32].effective &= ~(1u << cap % 32);
+	else
+		data[cap / 32].effective |= 1u << cap % 32;
+	say("%s", result(raw(SYS_capset, &head, data)));
 }
 
 /* --- operations: limits --- */
@@ -911,6 +972,8 @@ static int send_by(const char *how, int slot, int sig)
 
 	if (!strcmp(how, "kill"))
 		return kill(pid, sig);
+	if (!strcmp(how, "group"))
+		return kill(0, sig); /* the first process has made one for all */
 	if (!strcmp(how, "queue"))
 		return sigqueue(pid, sig, value);
 	if (!strcmp(how, "tgkill"))
@@ -1378,8 +1441,12 @@ static const struct op {
 	{ "ids", op_ids, IDS, 2 },
 	{ "unshare", op_unshare, UNSHARE, 1 },
 	{ "map", op_map, PROCESS, 2 },
-	{ "setns", op_setns, PROCESS, 1 },
+	{ "setns", op_setns, PROCESS, 2 },
 	{ "max", op_max, OWN_USER_NS, 2 },
+	{ "inotify", op_inotify, NOTHING, 0 },
+	{ "watch", op_watch, NOTHING, 2 },
+	{ "notclose", op_notclose, NOTHING, 1 },
+	{ "cap", op_cap, NOTHING, 2 },
 	{ "mqsys", op_mqsys, OWN_IPC_NS, 2 },
 	{ "limit", op_limit, PROCESS, 4 },
 	{ "mask", op_mask, NOTHING, 2 },
@@ -1872,6 +1939,8 @@ static bool can_do(int who, const struct op *op, char **w, int n)
 		arg = is_slot(w[2]) ? atoi(w[2]) : 0;
 		if (!is_slot(w[2]) || view[arg].state == NONE)
 			return false;
+		if (who == CONTROLLER && !strcmp(w[1], "group"))
+			return false; /* it is in that of whoever runs the test */
 		return *w[1] != 'p' || w[1][1] == 'i' ||
 		       (arg != v->leader && view[arg].state == LIVE &&
 			view[arg].leader == v->leader);
@@ -1951,10 +2020,13 @@ static void follow(int who, char **w)
 	} else if (!strcmp(w[0], "unshare") && said(who, "ok")) {
 		new_namespaces(who, w[1]);
 	} else if (!strcmp(w[0], "setns") && said(who, "ok")) {
-		int old = view[who].user_ns;
+		int old_user = view[who].user_ns, old_ipc = view[who].ipc_ns;
 
-		view[who].user_ns = view[arg].user_ns;
-		left_namespaces(old, 0);
+		if (*w[2] == 'u')
+			view[who].user_ns = view[arg].user_ns;
+		else
+			view[who].ipc_ns = view[arg].ipc_ns;
+		left_namespaces(old_user, old_ipc);
 		shared->moved = true;
 	} else if (!strcmp(w[0], "ids") || !strcmp(w[0], "map")) {
 		shared->moved = true;
@@ -2115,12 +2187,15 @@ __attribute__((noreturn)) static void first(const char *kind, char **w, int n)
 {
 	bool ns = strstr(kind, "ns"), caps = !strcmp(kind, "caps"), saved = !strcmp(kind, "saved");
 	bool ipc = has_word("ipc", w, n);
+	/* If not, what other processes of the real uid have must not matter to its namespace. */
+	bool alone = root && strcmp(kind, "rootns");
 	char *map_words[] = { (char *)"map", (char *)"0", (char *)"one", NULL };
 	char *unshare_words[] = { (char *)"unshare", (char *)(ipc ? "user+ipc" : "user"), NULL };
 	uid_t u = shared->base;
 	sigset_t all;
 
 	me = home = 0;
+	setsid();
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	shared->slot[0].nr_notes = 0;
@@ -2128,21 +2203,20 @@ __attribute__((noreturn)) static void first(const char *kind, char **w, int n)
 	shared->slot[0].pid = shared->slot[0].tid = raw(SYS_getpid);
 	if (ipc && !ns && unshare(CLONE_NEWIPC))
 		say("unshare %s", result(-1));
-	if (root && strcmp(kind, "rootns")) {
+	if (alone) {
 		if (setgroups(0, NULL) || setresgid(u, u, u))
 			say("setresgid %s", result(-1));
 		if (setresuid(u, caps ? 0 : u, caps || saved ? 0 : u))
 			say("setresuid %s", result(-1));
 	}
-	/* What other processes of the machine's root have must not matter to a namespace of his. */
-	if (strcmp(kind, "rootns"))
+	if (alone)
 		set_limits(w, n);
 	prctl(PR_SET_DUMPABLE, 1);
 	if (ns) {
 		op_unshare(unshare_words);
 		op_map(map_words);
 	}
-	if (!strcmp(kind, "rootns"))
+	if (!alone)
 		set_limits(w, n);
 	new_area();
 	answer();
@@ -2280,6 +2354,7 @@ static void finish_program(bool used[UIDS])
 	remove_objects();
 	if (root)
 		tell_left(used);
+	printf("end\n");
 	fflush(stdout);
 	memset(used, 0, UIDS * sizeof(*used));
 }
