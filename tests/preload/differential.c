@@ -229,7 +229,10 @@ static const char *pid_name(pid_t pid)
  */
 static void say_sender(int sig, int code, pid_t pid, uid_t uid, int value)
 {
-	if (value == RACER)
+	/* Of children that end at once, one tells for all. */
+	if (sig == SIGCHLD && code > 0)
+		say("17/child");
+	else if (value == RACER)
 		say("%s/%d/racer", sig_name(sig), code);
 	else
 		say("%s/%d/%s/%s/%d", sig_name(sig), code, pid_name(pid),
@@ -255,6 +258,12 @@ static int put(const char *path, const char *text)
 static pid_t pid_at(const char *word)
 {
 	return shared->slot[atoi(word)].pid;
+}
+
+/* any_of - which of @n a program means by any number. */
+static int any_of(const char *word, int n)
+{
+	return n ? (unsigned int)atoi(word) % n : 0;
 }
 
 /* --- workers --- */
@@ -804,9 +813,9 @@ static void op_inotify(words w)
 
 static void op_watch(words w)
 {
-	int j = atoi(w[1]);
+	int j = any_of(w[1], nr_instances);
 
-	if (j >= nr_instances)
+	if (!nr_instances)
 		say("skip");
 	else
 		say("%s", result(inotify_add_watch(instances[j], w[2], IN_DELETE_SELF)));
@@ -814,9 +823,9 @@ static void op_watch(words w)
 
 static void op_notclose(words w)
 {
-	int j = atoi(w[1]);
+	int j = any_of(w[1], nr_instances);
 
-	if (j >= nr_instances) {
+	if (!nr_instances) {
 		say("skip");
 		return;
 	}
@@ -1065,10 +1074,10 @@ static void op_sfd(words w)
 
 static void op_sfdread(words w)
 {
-	int j = atoi(w[1]), most = atoi(w[2]), n;
+	int j = any_of(w[1], nr_sfds), most = atoi(w[2]), n;
 	struct signalfd_siginfo info[8];
 
-	if (j >= nr_sfds) {
+	if (!nr_sfds) {
 		say("skip");
 		return;
 	}
@@ -1127,9 +1136,9 @@ static void op_timers(words w)
 static void op_timerfire(words w)
 {
 	struct itimerspec t = { .it_value.tv_nsec = 1 };
-	int j = atoi(w[1]);
+	int j = any_of(w[1], nr_timers);
 
-	if (j >= nr_timers) {
+	if (!nr_timers) {
 		say("skip");
 		return;
 	}
@@ -1139,9 +1148,9 @@ static void op_timerfire(words w)
 
 static void op_timerdel(words w)
 {
-	int j = atoi(w[1]);
+	int j = any_of(w[1], nr_timers);
 
-	if (j >= nr_timers) {
+	if (!nr_timers) {
 		say("skip");
 		return;
 	}
@@ -1216,9 +1225,9 @@ static void op_mqopen(words w)
 
 static void op_mqclose(words w)
 {
-	int j = atoi(w[1]);
+	int j = any_of(w[1], nr_queues);
 
-	if (j >= nr_queues) {
+	if (!nr_queues) {
 		say("skip");
 		return;
 	}
@@ -1344,9 +1353,9 @@ static void op_maplock(words w)
 
 static void op_unmap(words w)
 {
-	int j = atoi(w[1]);
+	int j = any_of(w[1], nr_maps);
 
-	if (j >= nr_maps) {
+	if (!nr_maps) {
 		say("skip");
 		return;
 	}
@@ -1868,9 +1877,13 @@ static void tell_notes(int slot)
 		n = 64;
 	if (view[slot].had_threads)
 		qsort(s->notes, n, sizeof(*s->notes), by_note);
-	for (unsigned int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++) {
+		if (i && s->notes[i].sig == SIGCHLD && s->notes[i].code > 0 &&
+		    s->notes[i - 1].sig == SIGCHLD)
+			continue;
 		say_sender(s->notes[i].sig, s->notes[i].code, s->notes[i].pid, s->notes[i].uid,
 			   s->notes[i].value);
+	}
 	printf("  %d handled %s\n", slot, shared->slot[me].answer);
 	s->nr_notes = 0;
 }
@@ -1996,6 +2009,9 @@ static void follow(int who, char **w)
 {
 	int arg = is_slot(w[1]) ? atoi(w[1]) : 0;
 
+	/* A namespace is made before a process is refused. */
+	if (!strcmp(w[0], "spawn") && strstr(w[2], "user"))
+		shared->loose_user = now_ms() + ASYNC_MS;
 	if (!strcmp(w[0], "spawn") && said(who, "ok")) {
 		up(arg, view[who].leader, arg);
 		view[arg].ipc_ns = view[who].ipc_ns;

@@ -39,11 +39,10 @@ SECONDS = 60  # for a batch that should take two
 # --- programs by chance ---
 
 class Task:
-    def __init__(self, leader, parent, inside):
+    def __init__(self, leader, parent):
         self.leader = leader
         self.parent = parent
         self.alive = True
-        self.inside = inside  # levels of namespaces
 
 
 SIGS = ["10", "12", "15", "17", "18", "20", "23", "28", "R0", "R1", "R2", "R3"]
@@ -62,16 +61,14 @@ class Program:
     def __init__(self, seed, length=None):
         self.rng = r = random.Random(seed)
         self.name = str(seed)
-        self.tasks = {0: Task(0, -1, 0)}
+        self.tasks = {0: Task(0, -1)}
         kind = r.choices(["user", "saved", "caps", "ns", "rootns"], [40, 12, 12, 30, 6])[0]
         if not ROOT:
             kind = "ns"
         self.kind = kind
         ipc = ["ipc"] if r.random() < 0.3 and (ROOT or kind == "ns") else []
         self.lines = [" ".join(["program", self.name, kind, *ipc, *self.limits()])]
-        self.queues = 0
-        self.timers = 0
-        self.opened = False
+        self.segments = 0
         groups = [self.processes, self.threads, self.signals, self.receive, self.timer, self.queue,
                   self.memory, self.shm, self.namespace, self.ids, self.limit, self.probe,
                   self.race, self.notify, self.capability]
@@ -124,7 +121,9 @@ class Program:
 
     def processes(self):
         r = self.rng
-        what = r.choices(["spawn", "exit", "wait", "kill", "exec", "cwait"], [10, 2, 6, 3, 3, 1])[0]
+        what = r.choices(["spawn", "exit", "wait", "kill", "exec", "cwait"], [10, 2, 8, 3, 3, 1])[0]
+        if what == "wait" and all(t.alive for t in self.tasks.values()):
+            what = "kill"
         if what == "spawn":
             slot, who = self.free(), self.who()
             if slot is None:
@@ -134,8 +133,7 @@ class Program:
                                  "clone3+user", "clone+user+ipc", "clone3+user+uts", "clone+ipc"],
                                 [10, 3, 3, 2, 2, 4, 2, 1, 1, 1])[0]
                 leader = self.tasks[who].leader if who in self.tasks else 0
-                inside = self.tasks[who].inside if who in self.tasks else 0
-                self.tasks[slot] = Task(slot, leader, inside + ("user" in how))
+                self.tasks[slot] = Task(slot, leader)
                 self.last_made = slot if "user" in how else None
                 return f"{who} spawn {slot} {how}"
         if what in ("wait", "cwait"):
@@ -182,7 +180,7 @@ class Program:
         slot, who = self.free(), self.who()
         if slot is None or who not in self.tasks:
             return None
-        self.tasks[slot] = Task(self.tasks[who].leader, -1, self.tasks[who].inside)
+        self.tasks[slot] = Task(self.tasks[who].leader, -1)
         return f"{who} thread {slot}"
 
     def sig(self):
@@ -255,13 +253,13 @@ class Program:
         what = r.choices(["open", "fill", "close", "unlink", "sys"], [6, 2, 3, 4, 1])[0]
         if what == "open":
             how = r.choice(["c", "c", "c", "cx", "cp", "cxp", "o", "cn" if r.random() < 0.1 else "c"])
-            return f"{who} mqopen q{r.randint(0, 5)} {how} {most} {size}"
+            return f"{who} mqopen q{r.randint(0, 3)} {how} {most} {size}"
         if what == "fill":
             return f"{who} mqfill {r.randint(1, 12)} {most} {size}"
         if what == "close":
             return f"{who} mqclose {r.randint(0, 1)}"
         if what == "unlink":
-            return f"{r.choice([who, who, who, 'c'])} mqunlink q{r.randint(0, 5)}"
+            return f"{r.choice([who, who, who, 'c'])} mqunlink q{r.randint(0, 2)}"
         name, value = r.choice([("queues_max", r.randint(0, 4)), ("msg_max", r.choice([0, 1, 5, 70000])),
                                 ("msgsize_max", r.choice([127, 128, 9000])),
                                 ("msg_default", r.choice([1, 3])), ("msgsize_default", 128)])
@@ -280,11 +278,15 @@ class Program:
     def shm(self):
         r = self.rng
         who = self.who()
-        h = r.randint(0, 3)
-        what = r.choices(["get", "lock", "unlock", "rm", "at"], [4, 6, 2, 2, 1])[0]
-        if what == "get":
+        what = r.choices(["get", "lock", "unlock", "rm", "at"], [3, 6, 2, 1, 1])[0]
+        if what == "get" or not self.segments:
+            h = self.segments
+            if h == 8:
+                return None
+            self.segments += 1
             return f"{who} shmget {h} {r.choice([1, 4096, 4097, 8192, 12288, 20000])} " \
                    f"{r.choice(['600', '666'])}"
+        h = r.randrange(self.segments)
         return f"{r.choice([who] * 9 + ['c'])} shm{what} {h}"
 
     def namespace(self):
