@@ -422,7 +422,7 @@ class Lane:
             out = p.communicate()[0] + "\nTIMEOUT\n"
         if p.returncode:
             out += f"\nexit status {p.returncode}\n"
-        said = ("\n" + out).split("\nprogram ")[1:]
+        said = [text.rstrip("\n") + "\n" for text in ("\n" + out).split("\nprogram ")[1:]]
         return said + [f"nothing\n{out}" if not said else "nothing\n"] * (len(programs) - len(said))
 
 
@@ -520,7 +520,7 @@ def name_of(lines):
 
 def ended(said):
     """Whatever is not said to its end is no answer."""
-    return said.endswith("\nend\n") or said.endswith("\nend")
+    return said.endswith("\nend\n")
 
 
 def first_difference(a, b):
