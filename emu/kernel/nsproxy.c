@@ -161,17 +161,22 @@ static bool release_user_ns(uint32_t n, struct user_namespace *ns)
 	return true;
 }
 
+static bool is_member(const struct task_struct *t, uint32_t number)
+{
+	for (int kind = 0; kind < NR_NS_KINDS; kind++)
+		if (READ_ONCE(t->ns[kind]) == number)
+			return true;
+	return false;
+}
+
+/* A zombie has left them all, but not its user namespace. */
 static bool has_members(uint32_t number)
 {
 	struct task_struct *t;
 
-	for_each_task(i, t) {
-		if (slot_state(READ_ONCE(t->slot)) == SLOT_FREE)
-			continue;
-		for (int kind = 0; kind < NR_NS_KINDS; kind++)
-			if (READ_ONCE(t->ns[kind]) == number)
-				return true;
-	}
+	for_each_task(i, t)
+		if (slot_state(READ_ONCE(t->slot)) != SLOT_FREE && is_member(t, number) && !task_dead(t))
+			return true;
 	return false;
 }
 
