@@ -1994,7 +1994,9 @@ static bool can_do(int who, const struct op *op, char **w, int n)
 	case IDS:
 		return v->user_ns || has_own_ids(w);
 	case UNSHARE:
-		return !strstr(w[1], "user") || !is_global_root(v);
+		/* Mounts are the real ones. */
+		return (!strstr(w[1], "user") || !is_global_root(v)) &&
+		       (root || !strstr(w[1], "mnt"));
 	}
 	return false;
 }
