@@ -247,7 +247,8 @@ static bool may_claim(const siginfo_t *info, bool itself)
 
 static long queue_to_process(pid_t pid, int sig, siginfo_t *info)
 {
-	if (!may_claim(info, pid == own_tgid()))
+	/* The kernel compares with the caller's own number: a thread that is not the first is another. */
+	if (!may_claim(info, pid == own_tid()))
 		return -EPERM;
 	return send(&(struct send){ .t = pid > 0 ? process_of(pid) : NULL,
 				    .q = PENDING_SHARED,
@@ -455,7 +456,7 @@ long hook_pidfd_send_signal(int fd, int sig, siginfo_t *uinfo, unsigned int flag
 			return -EFAULT;
 		if (info.si_signo != sig)
 			return -EINVAL;
-		if (!may_claim(&info, s.tid == own_tgid()))
+		if (!may_claim(&info, s.tid == own_tid()))
 			return -EPERM;
 		s.code = info.si_code;
 		s.info = &info;

@@ -854,6 +854,8 @@ static void mark_writers(struct task_struct *t)
 static long may_write(struct task_struct *t, const struct proc_target *target)
 {
 	struct task_struct *p;
+	uint32_t uid;
+	bool dead;
 
 	if (!proc_is_written(target->file))
 		return -EACCES;
@@ -862,8 +864,10 @@ static long may_write(struct task_struct *t, const struct proc_target *target)
 	p = find_task(t, target->tid);
 	if (!p)
 		return -ESRCH;
-	if (t->cred.fsuid != p->cred.euid &&
-	    !capable_wrt(t, p->cred.euid, p->cred.egid, CAP_DAC_OVERRIDE))
+	/* The files of who has ended belong to root. */
+	dead = task_dead(p);
+	uid = dead ? 0 : p->cred.euid;
+	if (t->cred.fsuid != uid && !capable_wrt(t, uid, dead ? 0 : p->cred.egid, CAP_DAC_OVERRIDE))
 		return -EACCES;
 	if (target->file == PROC_SETGROUPS && !ns_capable(t, p->cred.user_ns, CAP_SYS_ADMIN))
 		return -EACCES;

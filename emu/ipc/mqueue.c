@@ -248,6 +248,15 @@ static unsigned int queues_count(uint32_t ipc_ns)
 	return n;
 }
 
+/* A queue has no owner whom the namespace that owns all of them does not know. */
+static bool has_no_name(const struct task_struct *t)
+{
+	struct ns_common *ns = table_slot(TABLE_NS, READ_ONCE(t->ns[NS_IPC]));
+
+	return ns && (from_kuid(ns->user_ns, t->cred.fsuid) == INVALID_ID ||
+		      from_kgid(ns->user_ns, t->cred.fsgid) == INVALID_ID);
+}
+
 /* What getname() says of a path. */
 static int check_path(const char *name)
 {
@@ -438,6 +447,8 @@ static long open_or_create(struct task_struct *t, const char *name, int oflag, u
 		return open_existing(t, q, oflag);
 	if (!(oflag & O_CREAT))
 		return -ENOENT;
+	if (has_no_name(t))
+		return -EOVERFLOW;
 	ret = create_queue(t, name, oflag, mode, attr, why);
 	/* Full: do queues that nobody holds any more still count? */
 	if (why->err || ret == -ENOSPC)

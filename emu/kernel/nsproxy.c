@@ -122,9 +122,23 @@ static bool has_charges(uint32_t user_ns)
 	return false;
 }
 
+/*
+ * Nobody is in a namespace that has just been made; its maker, who may look for others to release
+ * while he makes the next, is its owner until he has entered it.
+ */
+static void set_maker(uint64_t *slot, uint32_t maker)
+{
+	smp_store_release(slot, slot_word(SLOT_LIVE, slot_gen(READ_ONCE(*slot)), maker));
+}
+
+static bool is_made_here(uint64_t w)
+{
+	return current && slot_owner(w) == task_ref(current);
+}
+
 static bool user_ns_in_use(uint32_t n, struct user_namespace *ns)
 {
-	return has_tasks(n) || has_children(n) || has_charges(n) ||
+	return is_made_here(READ_ONCE(ns->slot)) || has_tasks(n) || has_children(n) || has_charges(n) ||
 	       (READ_ONCE(ns->flags) & USERNS_OPENED && proc_ns_is_open(PROC_NS_USER, n, ns->serial));
 }
 
@@ -151,17 +165,22 @@ static bool release_user_ns(uint32_t n, struct user_namespace *ns)
 	return true;
 }
 
+static bool is_member(const struct task_struct *t, uint32_t number)
+{
+	for (int kind = 0; kind < NR_NS_KINDS; kind++)
+		if (READ_ONCE(t->ns[kind]) == number)
+			return true;
+	return false;
+}
+
+/* A zombie has left them all, but not its user namespace. */
 static bool has_members(uint32_t number)
 {
 	struct task_struct *t;
 
-	for_each_task(i, t) {
-		if (slot_state(READ_ONCE(t->slot)) == SLOT_FREE)
-			continue;
-		for (int kind = 0; kind < NR_NS_KINDS; kind++)
-			if (READ_ONCE(t->ns[kind]) == number)
-				return true;
-	}
+	for_each_task(i, t)
+		if (slot_state(READ_ONCE(t->slot)) != SLOT_FREE && is_member(t, number) && !task_dead(t))
+			return true;
 	return false;
 }
 
@@ -181,6 +200,8 @@ static bool release_ns(uint32_t n, struct ns_common *ns)
 	uint64_t w = READ_ONCE(ns->slot);
 
 	if (slot_state(w) == SLOT_FREE)
+		return false;
+	if (slot_state(w) == SLOT_LIVE && is_made_here(w))
 		return false;
 	if (slot_state(w) == SLOT_LIVE &&
 	    (is_instance(ns) ? proc_fd_is_inotify(ns->tgid, ns->fd) : has_members(n)))
@@ -272,6 +293,11 @@ static void drop_made(const struct ns_change *c)
 		free_user_ns(c->user_ns, user_ns_of(c->user_ns));
 }
 
+static uint64_t *ns_slot(uint32_t number)
+{
+	return &((struct ns_common *)table_slot(TABLE_NS, number))->slot;
+}
+
 static int make_kinds(struct task_struct *t, uint64_t flags, uint32_t user_ns, struct ns_change *c,
 		      struct refusal *why)
 {
@@ -284,15 +310,21 @@ static int make_kinds(struct task_struct *t, uint64_t flags, uint32_t user_ns, s
 		if (err)
 			return err;
 		c->made |= 1u << kind;
+		set_maker(ns_slot(c->ns[kind]), task_ref(current ? current : t));
 	}
 	return 0;
 }
 
 static void enter_made(struct task_struct *t, const struct ns_change *c)
 {
-	for (int kind = 0; kind < NR_NS_KINDS; kind++)
-		if (c->made >> kind & 1)
-			WRITE_ONCE(t->ns[kind], c->ns[kind]);
+	for (int kind = 0; kind < NR_NS_KINDS; kind++) {
+		if (!(c->made >> kind & 1))
+			continue;
+		WRITE_ONCE(t->ns[kind], c->ns[kind]);
+		set_maker(ns_slot(c->ns[kind]), 0);
+	}
+	if (c->user)
+		set_maker(&user_ns_of(c->user_ns)->slot, 0);
 }
 
 int copy_namespaces(struct task_struct *t, uint64_t flags, struct refusal *why)
@@ -342,6 +374,7 @@ static int make_all(struct task_struct *t, uint64_t flags, struct ns_change *c, 
 			return err;
 		c->user = true;
 		user_ns = c->user_ns;
+		set_maker(&user_ns_of(user_ns)->slot, task_ref(current ? current : t));
 	}
 	if (!(flags & CLONE_KINDS))
 		return 0;

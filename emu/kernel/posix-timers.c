@@ -156,12 +156,13 @@ static bool is_waiting(int sig, int tid)
 }
 
 /* The charge goes over to the signal, which leaves without being seen by the program. */
-static void leave_to_signal(struct k_itimer *tmr, struct task_struct *t, enum sig_queue q, int sig)
+static void leave_to_signal(struct k_itimer *tmr, uint64_t w, struct task_struct *t,
+			    enum sig_queue q, int sig)
 {
 	uint32_t idx = READ_ONCE(tmr->ucounts);
 	struct ucounts *uc = ucounts_of(idx);
 
-	if (!uc || !claim(current, tmr, READ_ONCE(tmr->slot)))
+	if (!uc || !claim(current, tmr, w))
 		return;
 	ucounts_begin(current, uc, UCOUNT_RLIMIT_SIGPENDING);
 	WRITE_ONCE(tmr->ucounts, 0);
@@ -178,7 +179,7 @@ void posix_timer_deleted(struct k_itimer *tmr)
 	if (sig > 0 && sig <= KPEMU_NSIG && is_waiting(sig, tid)) {
 		t = tid ? find_task_by_vpid(tid) : task_leader(current);
 		if (t && !signal_is_known(t, q, sig))
-			leave_to_signal(tmr, t, q, sig);
+			leave_to_signal(tmr, READ_ONCE(tmr->slot), t, q, sig);
 	}
 	posix_timer_free(tmr);
 }
@@ -270,6 +271,24 @@ static bool is_left_behind(const struct k_itimer *tmr, uint64_t w, struct asked 
 	return false;
 }
 
+/* A signal that waits for a zombie waits until it is reaped, and holds what its timer held. */
+static void leave_to_zombie(struct k_itimer *tmr, uint64_t w)
+{
+	struct task_struct *leader = task_get(READ_ONCE(tmr->owner));
+	int sig = READ_ONCE(tmr->signo), tid = READ_ONCE(tmr->tid);
+	enum sig_queue q = tid ? PENDING_PRIVATE : PENDING_SHARED;
+	struct kernel_sets sets;
+	char path[40];
+
+	if (!leader || sig < 1 || sig > KPEMU_NSIG || task_gone(leader) ||
+	    (tid && tid != READ_ONCE(leader->pid)))
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/status", READ_ONCE(leader->pid));
+	if (!read_kernel_sets(path, &sets) && sets.pending[q] & sig_bit(sig) &&
+	    !signal_is_known(leader, q, sig))
+		leave_to_signal(tmr, w, leader, q, sig);
+}
+
 int reap_timers(int64_t record)
 {
 	struct asked last = { 0, true };
@@ -282,8 +301,12 @@ int reap_timers(int64_t record)
 		uint64_t w = READ_ONCE(tmr->slot);
 		bool concerns = record < 0 || ucounts_related(READ_ONCE(tmr->ucounts), record + 1);
 
-		if (concerns && is_left_behind(tmr, w, &last))
-			n += release(current, tmr, w);
+		if (!concerns || !is_left_behind(tmr, w, &last))
+			continue;
+		if (slot_state(w) == SLOT_LIVE)
+			leave_to_zombie(tmr, w);
+		if (slot_gen(READ_ONCE(tmr->slot)) == slot_gen(w))
+			n += release(current, tmr, READ_ONCE(tmr->slot));
 	}
 	return n;
 }

@@ -561,6 +561,26 @@ static int mark_for(enum sig_queue q, int sig, int code, int result, unsigned in
 			 q, epoch);
 }
 
+/*
+ * Stop signals and SIGCONT drive each other out of all queues of the process before the limit is
+ * looked at. The kernel does so at the real send, which comes after.
+ */
+static void flush_opposites(struct task_struct *leader, int sig)
+{
+	uint64_t stops = sig_bit(SIGSTOP) | sig_bit(SIGTSTP) | sig_bit(SIGTTIN) | sig_bit(SIGTTOU);
+	uint64_t gone = sig == SIGCONT ? stops : stops & sig_bit(sig) ? sig_bit(SIGCONT) : 0;
+	struct task_struct *t;
+
+	for (; gone; gone &= gone - 1) {
+		int other = __builtin_ctzll(gone) + 1;
+
+		flush_signal(leader, PENDING_SHARED, other);
+		for_each_task(i, t)
+			if (READ_ONCE(t->group_leader) == task_ref(leader))
+				flush_signal(t, PENDING_PRIVATE, other);
+	}
+}
+
 static void reconcile_holders(struct ucounts *uc);
 
 /* Over the limit: once more, without what has left unseen; else the fact alone. */
@@ -573,6 +593,8 @@ __attribute__((cold)) static int send_refused(struct task_struct *t, struct task
 
 	if (uc)
 		reconcile_holders(uc);
+	announce(task_ref(leader)); /* or what has just been flushed would be found waiting */
+	flush_opposites(leader, sig);
 	ret = try_send(t, leader, q, sig, false, epoch, why);
 	if (ret >= 0)
 		return ret;
@@ -656,6 +678,8 @@ static uint32_t sender_kuid(int pid, uint32_t uid)
 
 uint32_t sender_uid(int pid, uint32_t uid)
 {
+	if (pid == current->tgid && uid != world->uid)
+		return uid; /* what one says of oneself is passed on as it is */
 	return from_kuid_munged(current->cred.user_ns, sender_kuid(pid, uid));
 }
 

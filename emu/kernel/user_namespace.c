@@ -344,15 +344,16 @@ static bool is_word(const char *text, const char *word)
 	return !*text;
 }
 
-static long write_setgroups(struct user_namespace *ns, const char *text)
+static long write_setgroups(uint32_t number, const char *text)
 {
+	struct user_namespace *ns = user_ns_of(number);
 	uint32_t flags = READ_ONCE(ns->flags);
 
 	if (is_word(text, "allow"))
 		return flags & USERNS_SETGROUPS_ALLOWED ? 0 : -EPERM;
 	if (!is_word(text, "deny"))
 		return -EINVAL;
-	if (nr_extents(&ns->gid_map))
+	if (number == INIT_USER_NS || nr_extents(&ns->gid_map))
 		return -EPERM;
 	fetch_andnot(&ns->flags, (uint32_t)USERNS_SETGROUPS_ALLOWED);
 	return 0;
@@ -380,7 +381,7 @@ long map_write(struct task_struct *t, uint32_t number, enum map_file file, const
 	copy[n] = '\0';
 	ns_lock(t);
 	if (file == MAP_SETGROUPS)
-		ret = write_setgroups(ns, copy);
+		ret = write_setgroups(number, copy);
 	else
 		ret = write_map(t, number, file == MAP_GID, copy);
 	ns_unlock();
