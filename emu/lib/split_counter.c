@@ -241,6 +241,7 @@ static void finish_moving(const struct split *s, struct state st)
 				break;
 		} while (!try_cmpxchg(slot, &w, granted(s, w, st)));
 	}
+	/* A difference may have been turned round between the look at it and its being taken in. */
 	if (base + reserve(s) > ceiling_of(st))
 		change(s->c, st, make_lo(JOINING, s->nr, base),
 		       make_hi(next_tag(st), ceiling_code(st), 0, 0));
