@@ -57,7 +57,7 @@ sim_src := $(wildcard emu/sim/*.c)
 cmd_src := $(wildcard emu/cmd/*.c)
 # The explorer: sources of the model compiled once more, with stand-ins for the seam's headers.
 explore_model_src := $(wildcard emu/lib/percpu*.c emu/kernel/ucount*.c) emu/lib/split_counter.c \
-	emu/world/world.c emu/kernel/exit.c
+	emu/world/world.c emu/kernel/exit.c emu/kernel/user_namespace.c
 explore_src := $(wildcard emu/sim/explore/*.c emu/sim/explore/tests/*.c)
 unit_src := $(wildcard tests/unit/*.c)
 demo_src := $(wildcard demo/*.c)

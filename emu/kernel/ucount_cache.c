@@ -28,21 +28,31 @@ static uint64_t *stock_of(const struct split *s, unsigned int i)
 	return ns && READ_ONCE(ns->ucounts) == ucounts_index(s->of) + 1 ? &ns->stock : NULL;
 }
 
+static unsigned int stocks(const struct split *s)
+{
+	uint32_t nr = table_high_water(TABLE_USER_NS);
+
+	(void)s;
+	return nr < SPLIT_SLOTS_MAX ? nr : SPLIT_SLOTS_MAX;
+}
+
 static bool split(struct split *s, struct ucounts *uc, const struct ucounts *below,
 		  enum rlimit_type type)
 {
 	struct user_namespace *ns = below ? user_ns_of(READ_ONCE(below->ns)) : NULL;
-	uint32_t nr = table_high_water(TABLE_USER_NS);
 
 	if (type != UCOUNT_RLIMIT_SIGPENDING)
 		return false;
+	if (ns && below->ns >= SPLIT_SLOTS_MAX)
+		ns = NULL;
 	*s = (struct split){
 		.c = &uc->split[UCOUNT_SPLIT_SIGPENDING],
 		.slot = stock_of,
+		.slots = stocks,
 		.of = uc,
 		.mine = ns ? &ns->stock : NULL,
 		.index = ns ? below->ns : 0,
-		.nr = nr < SPLIT_SLOTS_MAX ? nr : SPLIT_SLOTS_MAX,
+		.nr = stocks(NULL),
 		.stock = BATCH,
 		.peak = &uc->peak[type],
 	};

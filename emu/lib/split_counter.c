@@ -136,6 +136,12 @@ static bool change(struct split_counter *c, struct state st, uint64_t lo, uint64
 
 /* --- slots --- */
 
+/* A slot that is open was there before the change that the caller has seen in the counter's word. */
+static unsigned int slots(const struct split *s)
+{
+	return s->slots ? s->slots(s) : s->nr;
+}
+
 /* What the slot adds to the base. */
 static long held(const struct split *s, uint64_t w)
 {
@@ -200,10 +206,10 @@ static void note_peak(const struct split *s, long use)
 
 static void finish_joining(const struct split *s, struct state st)
 {
-	unsigned int active = 0;
+	unsigned int active = 0, nr = slots(s);
 	long base = base_of(st);
 
-	for (unsigned int i = 0; i < s->nr; i++) {
+	for (unsigned int i = 0; i < nr; i++) {
 		uint64_t *slot = s->slot(s, i);
 
 		if (!slot)
@@ -235,7 +241,12 @@ static void finish_moving(const struct split *s, struct state st)
 				break;
 		} while (!try_cmpxchg(slot, &w, granted(s, w, st)));
 	}
-	change(s->c, st, make_lo(SPLIT, credit_of(st), base), st.hi);
+	/* A difference may have been turned round between the look at it and its being taken in. */
+	if (base + reserve(s) > ceiling_of(st))
+		change(s->c, st, make_lo(JOINING, s->nr, base),
+		       make_hi(next_tag(st), ceiling_code(st), 0, 0));
+	else
+		change(s->c, st, make_lo(SPLIT, credit_of(st), base), st.hi);
 }
 
 /* True: there was something to finish, so look again. */
@@ -347,7 +358,7 @@ static void make_room(const struct split *s, struct state st)
 /* One that takes no slot: the base grows for it, or everything is joined for it. */
 static enum answer charge_base(const struct split *s, struct state st, const struct ask *a)
 {
-	long least = base_of(st) - (long)s->nr * (s->batch ? s->batch : 2 * SPLIT_STOCK_MAX);
+	long least = base_of(st) - (long)slots(s) * (s->batch ? s->batch : 2 * SPLIT_STOCK_MAX);
 	long most = base_of(st) + a->v + reserve(s);
 	bool paid = credit_of(st) >= s->nr;
 
@@ -429,9 +440,10 @@ void split_uncharge(const struct split *s, long v)
 /* What the slots add to the base of @st. */
 static long sum_slots(const struct split *s, struct state st)
 {
+	unsigned int nr = slots(s);
 	long sum = 0;
 
-	for (unsigned int i = 0; i < s->nr; i++) {
+	for (unsigned int i = 0; i < nr; i++) {
 		uint64_t *slot = s->slot(s, i), w = slot ? READ_ONCE(*slot) : 0;
 
 		if (w & SLOT_OPEN || (mode_of(st) == JOINING && slot_tag(w) == tag_of(st)))

@@ -57,6 +57,8 @@ struct split {
 	struct split_counter *c;
 	/* Slot @i; NULL: there is none of that number. */
 	uint64_t *(*slot)(const struct split *s, unsigned int i);
+	/* How many there are now, where more may come; NULL: @nr. */
+	unsigned int (*slots)(const struct split *s);
 	const void *of; /* for slot() */
 	uint64_t *mine; /* the caller's slot; NULL: it has none */
 	unsigned int index; /* of @mine */

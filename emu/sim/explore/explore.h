@@ -78,6 +78,11 @@ void explore_move(unsigned int thread, unsigned int cpu);
 /* Has it been killed? A step of its own. Outside of threads: a plain question. */
 bool explore_killed(unsigned int thread);
 
+/* For step(): the thread that has taken the last step; -1: none has. */
+int explore_last(void);
+/* How many steps the calling thread has taken in the @size bytes at @p; NULL: anywhere. */
+unsigned int explore_steps(const void *p, size_t size);
+
 /* --- the world (standins.c) --- */
 
 struct task_struct;
@@ -86,5 +91,11 @@ struct ucounts;
 /* explore_world - a private world with a task for each CPU; @current is each thread's own. */
 void explore_world(void);
 struct task_struct *explore_task(unsigned int cpu);
+
+/* explore_user_ns - a namespace that @creator has made, with @max for all it is charged. Its number. */
+uint32_t explore_user_ns(const struct ucounts *creator, long max);
+
+/* A pending signal for each CPU: index + 1 of the record that it is charged to. */
+extern uint32_t explore_signal[EXPLORE_CPUS_MAX];
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A world for the explorer, and what the sources that run in it call of those that do not. */
-#include <limits.h>
 #include <stdlib.h>
 
 #include <kpemu/mlock.h>
@@ -33,6 +32,8 @@ static struct task_struct *make_task(int pid)
 void explore_world(void)
 {
 	unsigned int slots = explore_cpus() + 4;
+	uint64_t lines = 8 * EXPLORE_CPUS_MAX * WORLD_UCOUNTS_CPU_SIZE;
+	uint64_t namespaces = WORLD_USER_NSS_NEAR * WORLD_USER_NS_SIZE;
 
 	if (world_map_private())
 		explore_fail("no world");
@@ -42,6 +43,8 @@ void explore_world(void)
 	memory_part(world, sizeof(*world));
 	memory_part(world_at(WORLD_TASK_NEAR - slots * WORLD_TASK_SIZE), slots * WORLD_TASK_SIZE);
 	memory_part(world_at(WORLD_UCOUNTS_NEAR - 8 * WORLD_UCOUNTS_SIZE), 8 * WORLD_UCOUNTS_SIZE);
+	memory_part(world_at(WORLD_CPU_NEAR - lines), lines);
+	memory_part(world_at(WORLD_USER_NS_NEAR - namespaces), namespaces);
 	memory_part(world_at(WORLD_HASH_NEAR - 4ull * WORLD_UCOUNTS_HASH), 4 * WORLD_UCOUNTS_HASH);
 }
 
@@ -50,21 +53,32 @@ struct task_struct *explore_task(unsigned int cpu)
 	return tasks[cpu];
 }
 
-/* --- all is in the initial namespace; tasks here have no mm, no signals, no timers --- */
-
-struct ucounts *user_ns_nested_ucounts(uint32_t n)
+uint32_t explore_user_ns(const struct ucounts *creator, long max)
 {
-	return (void)n, NULL;
+	struct user_namespace *ns = table_alloc(TABLE_USER_NS, task_ref(current));
+
+	if (!ns)
+		explore_fail("no namespace");
+	ns->parent = creator->ns;
+	ns->level = user_ns_level(creator->ns) + 1;
+	WRITE_ONCE(ns->ucounts, ucounts_index(creator) + 1);
+	for (int type = 0; type < UCOUNT_RLIMIT_COUNTS; type++)
+		ns->rlimit_max[type] = max;
+	smp_store_release(&ns->slot, slot_word(SLOT_LIVE, slot_gen(ns->slot), 0));
+	return table_index(TABLE_USER_NS, ns);
 }
 
-long userns_rlimit_max(uint32_t n, enum rlimit_type type)
-{
-	return (void)n, (void)type, LONG_MAX;
-}
+/* --- tasks here have no mm and no timers, and signals that tests count --- */
+
+uint32_t explore_signal[EXPLORE_CPUS_MAX] EXPLORE_STATE;
 
 long derive_sigpending(const struct ucounts *uc)
 {
-	return (void)uc, 0;
+	long n = 0;
+
+	for (unsigned int cpu = 0; cpu < explore_cpus(); cpu++)
+		n += ucounts_covers(uc, READ_ONCE(explore_signal[cpu]));
+	return n;
 }
 
 long derive_memlock(const struct ucounts *uc)

@@ -805,6 +805,32 @@ bool explore_killed(unsigned int thread)
 	return seam_load(&dead[thread], 1, SEAM_SITE("killed?"));
 }
 
+int explore_last(void)
+{
+	return eng.running;
+}
+
+static bool touches(const struct event *e, const struct access *where)
+{
+	for (unsigned int i = e->first; i < e->first + e->n; i++)
+		if (overlap(&pool[i], where))
+			return true;
+	return false;
+}
+
+/* The step that is not over yet is at events[eng.depth]. */
+unsigned int explore_steps(const void *p, size_t size)
+{
+	struct access where = { (uintptr_t)p, size, false, false };
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i <= eng.depth; i++)
+		if (events[i].id % FLUSHER == eng.me && (i < eng.depth || eng.open) &&
+		    (!p || touches(&events[i], &where)))
+			n++;
+	return n;
+}
+
 /* --- plain accesses --- */
 
 /*
