@@ -48,15 +48,19 @@ static const struct world_count {
 
 /* What a record says of one limit. */
 struct account {
-	int64_t use, peak, refused;
+	int64_t use, refused;
+	int64_t peak, most; /* the highest use is between the two */
 };
 
 static struct account read_account(struct ucounts *uc, enum rlimit_type type)
 {
+	long most, peak = ucounts_peak(uc, type, &most);
+
 	return (struct account){
 		.use = cmd_amount(type, get_rlimit_value(uc, type)),
-		.peak = cmd_amount(type, ucounts_peak(uc, type)),
 		.refused = atomic64_read(&uc->refused[type]),
+		.peak = cmd_amount(type, peak),
+		.most = cmd_amount(type, most),
 	};
 }
 
@@ -121,15 +125,27 @@ static void print_world(bool alive)
 	       age_seconds(), count_tasks(), ucounts_ops()->name);
 }
 
+/* "7", or "7-71" where the counter could not be looked at all the time. */
+static const char *peak_text(char *buf, size_t size, const struct account *a)
+{
+	int n = snprintf(buf, size, "%" PRId64, a->peak);
+
+	if (a->most > a->peak)
+		snprintf(buf + n, size - n, "-%" PRId64, a->most);
+	return buf;
+}
+
 static void print_record(struct ucounts *uc)
 {
+	char peak[48];
+
 	for (size_t i = 0; i < NR_LIMITS; i++) {
 		struct account a = read_account(uc, limits[i].type);
 
 		if (has_history(&a))
-			printf("%4u %10u  %-10s %-7s %12" PRId64 " %12" PRId64 " %9" PRId64 "\n",
-			       uc->ns, uc->uid, rlimit_name(limits[i].type),
-			       cmd_unit(limits[i].type), a.use, a.peak, a.refused);
+			printf("%4u %10u  %-10s %-7s %12" PRId64 " %12s %9" PRId64 "\n", uc->ns,
+			       uc->uid, rlimit_name(limits[i].type), cmd_unit(limits[i].type),
+			       a.use, peak_text(peak, sizeof(peak), &a), a.refused);
 	}
 }
 
@@ -255,6 +271,7 @@ static json_t *account_json(const struct account *a)
 
 	cmd_json_number(v, "use", a->use);
 	cmd_json_number(v, "peak", a->peak);
+	cmd_json_number(v, "peak_most", a->most);
 	cmd_json_number(v, "refused", a->refused);
 	return v;
 }

@@ -383,7 +383,7 @@ static void show_record(struct proc_text *x, struct ucounts *uc)
 {
 	for (int i = 0; i < UCOUNT_RLIMIT_COUNTS; i++) {
 		show_column(x, uc, i, "", uc ? amount(i, get_rlimit_value(uc, i)) : 0);
-		show_column(x, uc, i, "_peak", uc ? amount(i, ucounts_peak(uc, i)) : 0);
+		show_column(x, uc, i, "_peak", uc ? amount(i, ucounts_peak(uc, i, NULL)) : 0);
 		show_column(x, uc, i, "_refused", uc ? atomic64_read(&uc->refused[i]) : 0);
 	}
 	show_held(x, uc);

@@ -330,10 +330,28 @@ struct ucounts *inc_ucount(uint32_t ns, uint32_t uid, enum ucount_type type, lon
 	return NULL;
 }
 
-long ucounts_peak(struct ucounts *uc, enum rlimit_type type)
+long ucounts_peak(struct ucounts *uc, enum rlimit_type type, long *most)
 {
+	int split = split_index(type);
+	long peak;
+
 	ucounts_note_peak(uc, type, ucounts_ops()->read(uc, type));
-	return atomic64_read(&uc->peak[type]);
+	peak = atomic64_read(&uc->peak[type]);
+	if (most)
+		*most = split < 0 ? peak : atomic64_read(&uc->split[split].most);
+	if (most && *most < peak)
+		*most = peak;
+	return peak;
+}
+
+void ucounts_forget_history(struct ucounts *uc)
+{
+	for (int type = 0; type < UCOUNT_RLIMIT_COUNTS; type++) {
+		atomic64_set(&uc->peak[type], 0);
+		atomic64_set(&uc->refused[type], 0);
+	}
+	for (int i = 0; i < UCOUNT_SPLIT_COUNTS; i++)
+		atomic64_set(&uc->split[i].most, 0);
 }
 
 long get_rlimit_value(struct ucounts *uc, enum rlimit_type type)

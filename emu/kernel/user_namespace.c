@@ -127,10 +127,7 @@ static void forget_history(uint32_t n)
 
 	for_each_ucounts(i, uc)
 		if (READ_ONCE(uc->ns) == n)
-			for (int type = 0; type < UCOUNT_RLIMIT_COUNTS; type++) {
-				atomic64_set(&uc->peak[type], 0);
-				atomic64_set(&uc->refused[type], 0);
-			}
+			ucounts_forget_history(uc);
 }
 
 static struct user_namespace *alloc_user_ns(struct task_struct *t)

@@ -202,6 +202,13 @@ static void note_peak(const struct split *s, long use)
 		atomic64_max(s->peak, use);
 }
 
+/* Before the base becomes @base while slots may be open. */
+static void note_most(const struct split *s, long base)
+{
+	if (base + reserve(s) > atomic64_read(&s->c->most))
+		atomic64_max(&s->c->most, base + reserve(s));
+}
+
 /* --- what anybody finishes --- */
 
 static void finish_joining(const struct split *s, struct state st)
@@ -232,6 +239,7 @@ static void finish_moving(const struct split *s, struct state st)
 	if (slot && amount_of(st) == COLLECT) {
 		if (!close_slot(s, slot, st, &base))
 			return;
+		note_most(s, base);
 	} else if (slot) {
 		w = READ_ONCE(*slot);
 		do {
@@ -275,6 +283,7 @@ static void begin_joining(const struct split *s, struct state st, bool paid)
 /* @amount is in the base from now on. */
 static void begin_grant(const struct split *s, struct state st, unsigned int amount)
 {
+	note_most(s, base_of(st) + amount);
 	change(s->c, st, make_lo(MOVING, credit_of(st), base_of(st) + amount),
 	       make_hi(next_tag(st), ceiling_code(st), s->index, amount));
 }
@@ -330,6 +339,7 @@ static enum answer charge_joined(const struct split *s, struct state st, const s
 		return REFUSED;
 	}
 	if (a->v == 1 && may_open(s, st, a->limit)) {
+		note_most(s, use);
 		open_slots(s, st, a->limit);
 		return AGAIN;
 	}
@@ -372,6 +382,7 @@ static enum answer charge_base(const struct split *s, struct state st, const str
 		begin_joining(s, st, paid);
 		return AGAIN;
 	}
+	note_most(s, base_of(st) + a->v);
 	return change(s->c, st, make_lo(SPLIT, credit_of(st) + 1, base_of(st) + a->v), st.hi) ?
 		       ACCEPTED :
 		       AGAIN;

@@ -44,7 +44,9 @@
 struct split_counter {
 	uint64_t word[2]; /* base, credit, mode; tag, ceiling, slot, amount */
 	uint32_t active; /* slots that were open when it was last joined; a hint */
-	uint32_t pad[11];
+	uint32_t pad0;
+	atomic64_t most; /* more has never been used while it was split */
+	uint64_t pad1[4];
 } __attribute__((aligned(64)));
 static_assert(sizeof(struct split_counter) == 64, "ABI");
 

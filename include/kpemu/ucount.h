@@ -211,11 +211,13 @@ struct ucounts *inc_ucount(uint32_t ns, uint32_t uid, enum ucount_type type, lon
 long ucount_value(const struct ucounts *uc, enum ucount_type type);
 
 /*
- * ucounts_peak - the highest value that the counter is known to have had. Split counters are looked
- * at where they are joined, and here: what they had may have been higher, by less than the room for
- * which they are split.
+ * ucounts_peak - the highest value that the counter is known to have had. While one is split, it is
+ * looked at here only: *@most, which may be NULL, is what it cannot have passed then.
  */
-long ucounts_peak(struct ucounts *uc, enum rlimit_type type);
+long ucounts_peak(struct ucounts *uc, enum rlimit_type type, long *most);
+
+/* ucounts_forget_history - peaks and refusals begin again. */
+void ucounts_forget_history(struct ucounts *uc);
 
 /* get_rlimit_value - the leaf counter, never negative. One pass over the CPUs; closes nothing. */
 long get_rlimit_value(struct ucounts *uc, enum rlimit_type type);
