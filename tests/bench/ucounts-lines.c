@@ -20,8 +20,6 @@
  *   percpu    a batch more for each CPU: what `percpu` needs
  *   plenty    a million more
  */
-#include <kpemu/percpu.h>
-
 #include "tests/bench/ucounts.h"
 
 #define MAX_CPUS 256
@@ -207,8 +205,12 @@ static void with_room(struct play *p, const char *room, long units)
 	bool own = p->relation == OWN_CREATORS, together = p->relation == ONE_NAMESPACE;
 
 	for (unsigned int c = 0; c < p->cpus; c++) {
+		struct ucounts *creator = creator_record(CREATOR + (own ? c : 0));
+
+		if (!own && !c)
+			wear_in(creator, p->cpus);
 		begin_with(p->leaf[c], 0);
-		begin_with(creator_record(CREATOR + (own ? c : 0)), HELD);
+		begin_with(creator, HELD);
 		set_max_above(p->leaf[c], HELD + (own ? of_one : of_all) + units);
 	}
 	p->limit = (together ? of_all : of_one) + units;

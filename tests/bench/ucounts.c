@@ -33,8 +33,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <kpemu/percpu.h>
-
 #include "tests/bench/ucounts.h"
 
 #define MAX_PROCESSES 2
@@ -126,6 +124,7 @@ static void prepare(const struct request *r)
 	world = worlds[r->alg];
 	for (int i = 0; i < MAX_PROCESSES; i++) {
 		begin_with(leaf_of(r, i), 0);
+		wear_in(records[r->alg].creator[i], world->nr_cpus);
 		begin_with(records[r->alg].creator[i], r->room < 0 ? 0 : r->limit - r->room);
 		set_max_above(leaf_of(r, i), r->limit);
 	}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kpemu/percpu.h>
 #include <kpemu/sched.h>
 #include <kpemu/ucount.h>
 
@@ -82,7 +83,18 @@ static inline void set_max_above(const struct ucounts *leaf, uint64_t max)
 	WRITE_ONCE(user_ns_of(leaf->ns)->rlimit_max[SIGNALS], max);
 }
 
-/* A record as nobody had charged it, but for @v. */
+/* As if all CPUs had charged it lately: how many did so says from which room on it is split. */
+static inline void wear_in(struct ucounts *uc, unsigned int cpus)
+{
+	for (unsigned int i = 0; i < 3 * cpus; i++) {
+		percpu_set_cpu(i % cpus);
+		check(charge_rlimit_ucounts(uc, SIGNALS, 1, UINT64_MAX, false, NULL), "a charge");
+		dec_rlimit_ucounts(uc, SIGNALS, 1);
+	}
+	percpu_set_cpu(-1);
+}
+
+/* Nothing is charged to it but @v. */
 static inline void begin_with(struct ucounts *uc, long v)
 {
 	ucounts_ops()->set(uc, SIGNALS, 0);
