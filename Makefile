@@ -63,7 +63,10 @@ unit_src := $(wildcard tests/unit/*.c)
 demo_src := $(wildcard demo/*.c)
 program_src := $(wildcard tests/preload/*.c)
 bench_lib_src := tests/bench/empty.c tests/bench/passthrough.c
-bench_src := $(filter-out $(bench_lib_src),$(wildcard tests/bench/*.c))
+bench_lines_src := tests/bench/ucounts-lines.c
+bench_src := $(filter-out $(bench_lib_src) $(bench_lines_src),$(wildcard tests/bench/*.c))
+# What is compiled once more to see which cache lines it touches; the rest comes from the library.
+bench_seen_src := emu/lib/split_counter.c emu/kernel/user_namespace.c $(wildcard emu/kernel/ucount*.c)
 tsan_src := $(wildcard tests/tsan/*.c)
 
 obj = $(patsubst %.S,$(BUILD)/obj/%.S.o,$(patsubst %.c,$(BUILD)/obj/%.o,$(1)))
@@ -73,6 +76,7 @@ sim_obj := $(call obj,$(sim_src))
 cmd_obj := $(call obj,$(cmd_src))
 unit_obj := $(call obj,$(unit_src))
 explore_obj := $(patsubst %.c,$(BUILD)/obj/explore/%.o,$(explore_src) $(explore_model_src))
+bench_lines_obj := $(patsubst %.c,$(BUILD)/obj/lines/%.o,$(bench_lines_src) $(bench_seen_src))
 lone_obj := $(call obj,$(demo_src) $(program_src) $(bench_src) $(tsan_src) $(bench_lib_src))
 
 kpemu := $(BUILD)/kpemu
@@ -84,14 +88,16 @@ demos := $(demo_src:%.c=$(BUILD)/%)
 programs := $(program_src:tests/preload/%.c=$(BUILD)/tests/%)
 benches := $(bench_src:%.c=$(BUILD)/%)
 counters := $(BUILD)/tests/bench/counters
+ucounts := $(BUILD)/tests/bench/ucounts $(BUILD)/tests/bench/ucounts-lines
 tsans := $(tsan_src:%.c=$(BUILD)/%)
 bench_libs := $(bench_lib_src:tests/bench/%.c=$(BUILD)/tests/lib%.so)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all demo check suites bench bench-counters torture install uninstall deps deps-extra asan \
-	ubsan tsan coverage format check-layers clean products kill-build tests find-deps force
+.PHONY: all demo check suites bench bench-counters bench-ucounts torture install uninstall deps \
+	deps-extra asan ubsan tsan coverage format check-layers clean products kill-build tests \
+	find-deps force
 
 ifeq ($(V),1)
 Q :=
@@ -105,7 +111,7 @@ all: products $(demos)
 
 products: $(kpemu) $(explore) $(preload) $(library)
 
-tests: $(unit) $(programs) $(counters)
+tests: $(unit) $(programs) $(counters) $(ucounts)
 
 # Packages. Everything that is compiled waits for this look, which costs a few milliseconds.
 find-deps:
@@ -184,7 +190,20 @@ $(demos) $(programs) $(benches):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) $(if $(filter %-static,$@),-static) -o $@ $^ -lrt -pthread $(LDLIBS)
-$(BUILD)/tests/bench/model $(counters): $(library)
+$(BUILD)/tests/bench/model $(BUILD)/tests/bench/ucounts $(counters): $(library)
+
+$(BUILD)/obj/lines/%.o: %.c $(BUILD)/flags | find-deps
+	$(call say,CC,'$< (lines)')
+	$(Q)mkdir -p $(@D)
+	$(Q)$(compile) -c -o $@ $<
+
+$(bench_lines_obj): kp_cppflags := -Itests/bench/seam $(kp_cppflags)
+
+# The objects stand in for those of the library.
+$(BUILD)/tests/bench/ucounts-lines: $(bench_lines_obj) $(library) $(BUILD)/objects
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link) -o $@ $(bench_lines_obj) $(library) -lrt -pthread $(LDLIBS)
 
 $(bench_libs): pic := -fPIC
 $(bench_libs): $(BUILD)/tests/lib%.so: $(BUILD)/obj/tests/bench/%.o
@@ -224,6 +243,9 @@ bench: all $(bench_libs) $(benches)
 
 bench-counters: $(counters)
 	$(Q)$(PYTHON) tests/bench/counters.py --build $(BUILD) $(BENCH_FLAGS)
+
+bench-ucounts: $(ucounts)
+	$(Q)$(PYTHON) tests/bench/ucounts.py --build $(BUILD) $(BENCH_FLAGS)
 
 # Variants: the same rules with another build directory.
 variant = $(Q)+$(MAKE) --no-print-directory DEPS= BUILD=$(BUILD)/$(1) VARIANT='$(2)' \
@@ -287,5 +309,6 @@ uninstall:
 clean:
 	$(Q)rm -rf $(BUILD)
 
-all_obj := $(explore_obj) $(model_obj) $(preload_obj) $(sim_obj) $(cmd_obj) $(unit_obj) $(lone_obj)
+all_obj := $(explore_obj) $(model_obj) $(preload_obj) $(sim_obj) $(cmd_obj) $(unit_obj) $(lone_obj) \
+	$(bench_lines_obj)
 -include $(all_obj:.o=.d)
