@@ -26,22 +26,32 @@ static inline unsigned int this_cpu(const struct ucounts *uc)
 	return likely(cpu < uc->nr_cpus) ? cpu : cpu % uc->nr_cpus;
 }
 
-/* One unit in the slot of this CPU, which is where nearly all of them go. */
-static inline bool take_here(const struct ucounts *uc, int index, long max)
+/*
+ * One unit in the slot of this CPU, or where none is open, which is where nearly all of them go.
+ * Namespaces' slots are opened, and found, on the long way only.
+ */
+static inline bool take_here(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type,
+			     int index, long max, bool keep)
 {
+	unsigned int nr = uc->nr_cpus;
 	uint64_t *slot;
 
-	if (unlikely(!uc->nr_cpus || index < 0))
+	if (READ_ONCE(uc->joined[index]))
+		return (nr || !below) && split_take_joined(&uc->split[index], nr ? nr : SPLIT_NEVER,
+							   uc->batch, max, &uc->peak[type]);
+	if (unlikely(!nr))
 		return false;
 	slot = slot_of_cpu(uc, this_cpu(uc), index);
-	return slot && split_take(slot, uc->batch, max);
+	return slot && split_take(slot, uc->batch, keep ? LONG_MAX : max);
 }
 
-static inline bool give_here(const struct ucounts *uc, int index)
+static inline bool give_here(struct ucounts *uc, const struct ucounts *below, int index)
 {
 	uint64_t *slot;
 
-	if (unlikely(!uc->nr_cpus || index < 0))
+	if (READ_ONCE(uc->joined[index]))
+		return (uc->nr_cpus || !below) && split_give_joined(&uc->split[index]);
+	if (unlikely(!uc->nr_cpus))
 		return false;
 	slot = slot_of_cpu(uc, this_cpu(uc), index);
 	return slot && split_give(slot, uc->batch);
@@ -75,21 +85,36 @@ static inline bool split_of(struct split *s, struct ucounts *uc, const struct uc
 	return ucounts_ops()->split(s, uc, below, type);
 }
 
+/* Who finds the hint wrong comes this way, and puts it right. */
+static void note_joined(struct ucounts *uc, const struct split *s)
+{
+	uint8_t joined = split_is_joined(s->c), *hint = &uc->joined[s->c - uc->split];
+
+	if (READ_ONCE(*hint) != joined)
+		WRITE_ONCE(*hint, joined);
+}
+
 __attribute__((noinline)) static bool level_charge_slow(struct ucounts *uc,
 							const struct ucounts *below,
 							enum rlimit_type type, long v, long max,
 							bool keep, long *use)
 {
 	struct split s;
+	bool done;
 
-	return split_of(&s, uc, below, type) ? split_charge(&s, v, max, keep, use) :
-					       word_charge(uc, below, type, v, max, keep, use);
+	if (!split_of(&s, uc, below, type))
+		return word_charge(uc, below, type, v, max, keep, use);
+	done = split_charge(&s, v, max, keep, use);
+	note_joined(uc, &s);
+	return done;
 }
 
 static inline bool level_charge(struct ucounts *uc, const struct ucounts *below,
 				enum rlimit_type type, long v, long max, bool keep, long *use)
 {
-	return (v == 1 && likely(take_here(uc, split_index(type), keep ? LONG_MAX : max))) ||
+	int index = split_index(type);
+
+	return (v == 1 && index >= 0 && likely(take_here(uc, below, type, index, max, keep))) ||
 	       level_charge_slow(uc, below, type, v, max, keep, use);
 }
 
@@ -98,16 +123,20 @@ level_uncharge_slow(struct ucounts *uc, const struct ucounts *below, enum rlimit
 {
 	struct split s;
 
-	if (split_of(&s, uc, below, type))
-		split_uncharge(&s, v);
-	else
+	if (!split_of(&s, uc, below, type)) {
 		word_uncharge(uc, below, type, v);
+		return;
+	}
+	split_uncharge(&s, v);
+	note_joined(uc, &s);
 }
 
 static inline void level_uncharge(struct ucounts *uc, const struct ucounts *below,
 				  enum rlimit_type type, long v)
 {
-	if (v != 1 || unlikely(!give_here(uc, split_index(type))))
+	int index = split_index(type);
+
+	if (v != 1 || index < 0 || unlikely(!give_here(uc, below, index)))
 		level_uncharge_slow(uc, below, type, v);
 }
 

@@ -28,7 +28,6 @@ struct state {
 	uint64_t lo, hi;
 };
 
-#define CREDIT_MAX   2047
 #define TAG_MASK     ((1ull << 29) - 1)
 #define COLLECT      127 /* the amount of a move in the other direction: all */
 #define SLOT_OPEN    (1ull << SPLIT_OPEN_BIT)
@@ -38,17 +37,17 @@ struct state {
 
 static enum mode mode_of(struct state st)
 {
-	return st.lo & 3;
+	return st.lo & SPLIT_MODE_MASK;
 }
 
 static unsigned int credit_of(struct state st)
 {
-	return st.lo >> 2 & CREDIT_MAX;
+	return split_credit(st.lo);
 }
 
 static long base_of(struct state st)
 {
-	return (int64_t)st.lo >> 13;
+	return split_base(st.lo);
 }
 
 static uint64_t tag_of(struct state st)
@@ -78,7 +77,9 @@ static unsigned int amount_of(struct state st)
 
 static uint64_t make_lo(enum mode mode, unsigned int credit, long base)
 {
-	return (uint64_t)base << 13 | (uint64_t)(credit < CREDIT_MAX ? credit : CREDIT_MAX) << 2 |
+	return (uint64_t)base << SPLIT_BASE_SHIFT |
+	       (uint64_t)(credit < SPLIT_CREDIT_MAX ? credit : SPLIT_CREDIT_MAX)
+		       << SPLIT_CREDIT_SHIFT |
 	       mode;
 }
 
@@ -296,11 +297,8 @@ static void begin_collect(const struct split *s, struct state st)
 
 static bool may_open(const struct split *s, struct state st, long limit)
 {
-	unsigned int active = READ_ONCE(s->c->active);
-	long room = split_ceiling(floor_code(limit)) - base_of(st);
-
 	return s->mine && s->nr && credit_of(st) >= s->nr &&
-	       room >= (s->batch ? reserve(s) : 2 * (long)(active ? active : 1));
+	       split_ceiling(floor_code(limit)) - base_of(st) >= split_room(s->c, s->nr, s->batch);
 }
 
 static bool open_slots(const struct split *s, struct state st, long limit)
@@ -312,8 +310,7 @@ static bool open_slots(const struct split *s, struct state st, long limit)
 /* While all slots are closed, and for releases while they are open: the first word alone. */
 static bool add_to_base(const struct split *s, struct state st, long v)
 {
-	return try_cmpxchg(&s->c->word[0], &st.lo,
-			   make_lo(mode_of(st), credit_of(st) + 1, base_of(st) + v));
+	return try_cmpxchg(&s->c->word[0], &st.lo, split_moved_base(st.lo, v));
 }
 
 /* --- charges --- */

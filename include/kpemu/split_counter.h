@@ -71,8 +71,14 @@ struct split {
 };
 
 enum {
+	/* of a slot */
 	SPLIT_OPEN_BIT = 33,
 	SPLIT_CEILING_SHIFT = 16,
+	/* of word[0] */
+	SPLIT_MODE_MASK = 3, /* 0: JOINED */
+	SPLIT_CREDIT_SHIFT = 2,
+	SPLIT_CREDIT_MAX = 2047,
+	SPLIT_BASE_SHIFT = 13,
 };
 
 /*
@@ -131,6 +137,72 @@ static inline bool split_give(uint64_t *slot, int batch)
 		}
 	} while (!try_cmpxchg(slot, &w, new));
 	return true;
+}
+
+static inline long split_base(uint64_t lo)
+{
+	return (int64_t)lo >> SPLIT_BASE_SHIFT;
+}
+
+static inline unsigned int split_credit(uint64_t lo)
+{
+	return lo >> SPLIT_CREDIT_SHIFT & SPLIT_CREDIT_MAX;
+}
+
+/* word[0] after @v more, by one operation. */
+static inline uint64_t split_moved_base(uint64_t lo, long v)
+{
+	return lo + ((uint64_t)v << SPLIT_BASE_SHIFT) +
+	       (split_credit(lo) < SPLIT_CREDIT_MAX ? 1u << SPLIT_CREDIT_SHIFT : 0);
+}
+
+/* Room below the limit from which on slots are opened. */
+static inline long split_room(const struct split_counter *c, unsigned int nr, int batch)
+{
+	unsigned int active = READ_ONCE(c->active);
+
+	return batch ? (long)nr * batch : 2 * (long)(active ? active : 1);
+}
+
+/*
+ * split_take_joined, split_give_joined - charge or release one unit where no slot is open. False: not
+ * here, or there may be room to open them. @nr, @batch, @peak as in struct split; @nr SPLIT_NEVER:
+ * they are not to be opened.
+ */
+#define SPLIT_NEVER UINT_MAX
+
+static inline bool split_take_joined(struct split_counter *c, unsigned int nr, int batch,
+				     long limit, atomic64_t *peak)
+{
+	uint64_t lo = READ_ONCE(c->word[0]);
+	long use;
+
+	do {
+		use = split_base(lo);
+		if (unlikely(lo & SPLIT_MODE_MASK) || use >= limit ||
+		    (split_credit(lo) >= nr && limit - use >= split_room(c, nr, batch)))
+			return false;
+	} while (!try_cmpxchg(&c->word[0], &lo, split_moved_base(lo, 1)));
+	if (unlikely(use + 1 > atomic64_read(peak)))
+		atomic64_max(peak, use + 1);
+	return true;
+}
+
+static inline bool split_give_joined(struct split_counter *c)
+{
+	uint64_t lo = READ_ONCE(c->word[0]);
+
+	do
+		if (unlikely(lo & SPLIT_MODE_MASK))
+			return false;
+	while (!try_cmpxchg(&c->word[0], &lo, split_moved_base(lo, -1)));
+	return true;
+}
+
+/* split_is_joined - was no slot open just now? */
+static inline bool split_is_joined(const struct split_counter *c)
+{
+	return !(READ_ONCE(c->word[0]) & SPLIT_MODE_MASK);
 }
 
 /*

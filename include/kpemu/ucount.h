@@ -22,7 +22,8 @@ struct ucounts {
 	uint32_t nr_cpus; /* CPUs that have a line for it ... */
 	uint32_t cpu_lines; /* ... in TABLE_UCOUNTS_CPU, from here on */
 	uint32_t batch; /* of the differences on them; 0: they have stocks (kpemu/split_counter.h) */
-	uint32_t pad0;
+	uint8_t joined[UCOUNT_SPLIT_COUNTS]; /* a hint: no slot of that counter is open */
+	uint8_t pad0[4 - UCOUNT_SPLIT_COUNTS];
 	atomic64_t rlimit[UCOUNT_RLIMIT_COUNTS]; /* of those that are not split */
 	uint64_t pad1[4];
 	atomic64_t peak[UCOUNT_RLIMIT_COUNTS];	  /* highest value known to have been held */
