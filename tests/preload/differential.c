@@ -1096,7 +1096,8 @@ static void op_sfdread(words w)
 			say("%s/timer", sig_name(info[i].ssi_signo));
 		else
 			say_sender(info[i].ssi_signo, info[i].ssi_code, info[i].ssi_pid,
-				   info[i].ssi_uid, info[i].ssi_int);
+				   info[i].ssi_uid,
+				   info[i].ssi_code == SI_TKILL ? 0 : info[i].ssi_int);
 	say("%d", n / (int)sizeof(*info));
 }
 
@@ -2462,8 +2463,8 @@ int main(int argc, char **argv)
 	uid_t base = 62000;
 	int span = 400, i;
 
-	if (readlink("/proc/self/exe", self_path, sizeof(self_path) - 1) < 0)
-		return 2;
+	/* Relative, if it was found so: nobody need be let into the directories above. */
+	snprintf(self_path, sizeof(self_path), "%s", argv[0]);
 	if (argc == 3 && !strcmp(argv[1], "--worker")) {
 		map_shared();
 		new_area();
