@@ -1932,6 +1932,16 @@ static bool has_own_ids(char **w)
 	return !strcmp(w[1], "seteuid") || strcmp(w[2], "0");
 }
 
+/* Does any thread of the process of @task, but @except, not block @sig? */
+static bool taken_at_once(int task, int sig, int except)
+{
+	for (int i = 0; i < SLOTS; i++)
+		if (i != except && view[i].state == LIVE && view[i].leader == view[task].leader &&
+		    view[i].open >> (sig - 1) & 1)
+			return true;
+	return false;
+}
+
 static bool is_for_controller(const char *op)
 {
 	static const char *const names[] = { "send",     "fill",    "wait",      "map",  "limit",
@@ -1969,6 +1979,10 @@ static bool can_do(int who, const struct op *op, char **w, int n)
 			return false;
 		/* The controller is in that of whoever runs the test. A world has an order of its own. */
 		if (!strcmp(w[1], "group") && (who == CONTROLLER || sig_of(w[3]) >= RT))
+			return false;
+		/* Nor does it see a process die before it has. */
+		if (!strcmp(op->name, "fill") && sig_of(w[3]) >= RT &&
+		    taken_at_once(arg, sig_of(w[3]), who))
 			return false;
 		return *w[1] != 'p' || w[1][1] == 'i' ||
 		       (arg != v->leader && view[arg].state == LIVE &&
@@ -2104,7 +2118,6 @@ static void do_step(int who, char **w, int n, const char *text)
 static bool is_fair(int who, int first, char **w)
 {
 	const struct view *v = &view[who], *f = &view[first];
-	int target;
 
 	if (!strcmp(w[0], "mqgrab"))
 		return v->user_ns == f->user_ns && v->ruid == f->ruid && v->ipc_ns == f->ipc_ns &&
@@ -2112,14 +2125,7 @@ static bool is_fair(int who, int first, char **w)
 	if (!strcmp(w[0], "sigchurn"))
 		return !v->user_ns && !shared->nested && !(v->open >> (sig_of(w[1]) - 1) & 1) &&
 		       v->sigq + SLOTS <= (int)shared->slot[who].sigpending.rlim_cur;
-	if (strcmp(w[0], "fill"))
-		return false;
-	target = atoi(w[2]);
-	for (int i = 0; i < SLOTS; i++)
-		if (view[i].state == LIVE && view[i].leader == view[target].leader &&
-		    view[i].open >> (sig_of(w[3]) - 1) & 1)
-			return false;
-	return true;
+	return !strcmp(w[0], "fill") && !taken_at_once(atoi(w[2]), sig_of(w[3]), -1);
 }
 
 static void race(const char *list, char **w, int n, const char *text)
