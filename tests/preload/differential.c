@@ -75,6 +75,7 @@ struct slot {
 	int number; /* of a race */
 	struct rlimit sigpending, msgqueue; /* at the last rest */
 	int error; /* of an exec in a child that shares memory */
+	uint64_t timer_sigs; /* signals that timers of the process have sent, or will */
 	char command[200];
 	char answer[1600];
 	atomic_uint nr_notes;
@@ -1104,9 +1105,11 @@ static void op_sfdread(words w)
 static int new_timer(const char *kind, int sig)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig };
+	sigset_t waiting;
 
 	/* Nothing tells a world which of several timers with one signal it is that waits. */
-	if (nr_timers == 64 || (*kind != 'n' && has_timer[sig]))
+	sigpending(&waiting);
+	if (nr_timers == 64 || (*kind != 'n' && (has_timer[sig] || sigismember(&waiting, sig))))
 		return with_errno(EBUSY);
 	if (!strcmp(kind, "none"))
 		ev.sigev_notify = SIGEV_NONE;
@@ -1118,6 +1121,8 @@ static int new_timer(const char *kind, int sig)
 		return -1;
 	nr_timers++;
 	has_timer[sig] |= *kind != 'n';
+	if (*kind != 'n')
+		shared->slot[home].timer_sigs |= 1ull << (sig - 1);
 	return 0;
 }
 
@@ -1667,6 +1672,7 @@ static void up(int slot, int parent, int leader)
 			    .pidfd = -1 };
 	if (leader != slot)
 		return;
+	shared->slot[slot].timer_sigs = 0;
 	answers(1u << slot, "a new process");
 	v->pidfd = raw(SYS_pidfd_open, shared->slot[slot].pid, 0);
 	if (v->pidfd < 0)
@@ -1980,6 +1986,9 @@ static bool can_do(int who, const struct op *op, char **w, int n)
 		/* The controller is in that of whoever runs the test. A world has an order of its own. */
 		if (!strcmp(w[1], "group") && (who == CONTROLLER || sig_of(w[3]) >= RT))
 			return false;
+		/* A world does not see which of those that wait is a timer's. */
+		if (shared->slot[view[arg].leader].timer_sigs >> ((sig_of(w[3]) - 1) & 63) & 1)
+			return false;
 		/* Nor does it see a process die before it has. */
 		if (!strcmp(op->name, "fill") && sig_of(w[3]) >= RT &&
 		    taken_at_once(arg, sig_of(w[3]), who))
@@ -2026,11 +2035,8 @@ static void new_namespaces(int slot, const char *flags)
 		if (view[i].state == NONE || view[i].leader != view[slot].leader)
 			continue;
 		view[i].user_ns = user;
-		/* Namespaces of the other kinds are each thread's own. */
-		if (i == slot || view[slot].leader != slot)
-			view[i].ipc_ns = ipc;
 	}
-	view[slot].ipc_ns = ipc;
+	view[slot].ipc_ns = ipc; /* each thread's own */
 	left_namespaces(old_user, old_ipc);
 	shared->nested |= user != old_user;
 	shared->moved |= user != old_user;
