@@ -1989,9 +1989,11 @@ static bool can_do(int who, const struct op *op, char **w, int n)
 		/* A world does not see which of those that wait is a timer's. */
 		if (shared->slot[view[arg].leader].timer_sigs >> ((sig_of(w[3]) - 1) & 63) & 1)
 			return false;
-		/* Nor does it see a process die before it has. */
-		if (!strcmp(op->name, "fill") && sig_of(w[3]) >= RT &&
-		    taken_at_once(arg, sig_of(w[3]), who))
+		/*
+		 * Nor does it see a process die before it has; and how many come one by one to
+		 * who takes them is chance.
+		 */
+		if (!strcmp(op->name, "fill") && taken_at_once(arg, sig_of(w[3]), who))
 			return false;
 		return *w[1] != 'p' || w[1][1] == 'i' ||
 		       (arg != v->leader && view[arg].state == LIVE &&
