@@ -1222,7 +1222,7 @@ static bool link_dir(int dirfd, const char *path, const char *last, char *buf, s
 	return real_path(dirfd, dir, buf, size);
 }
 
-/* Of a task in an initial namespace the real link is right. */
+/* Of a task in an initial namespace the real link is right, as of a zombie, which is in none. */
 static bool ns_target(struct task_struct *t, int dirfd, const char *path, const char *last,
 		      enum proc_file file, struct proc_target *target)
 {
@@ -1243,7 +1243,7 @@ static bool ns_target(struct task_struct *t, int dirfd, const char *path, const 
 	if (!p)
 		return false;
 	n = file == PROC_NS_USER ? READ_ONCE(p->cred.user_ns) : READ_ONCE(p->ns[NS_IPC]);
-	if (!n)
+	if (!n || (file != PROC_NS_USER && task_dead(p)))
 		return false;
 	*target = (struct proc_target){ file, n,
 					file == PROC_NS_USER ?

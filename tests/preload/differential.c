@@ -75,6 +75,7 @@ struct slot {
 	int number; /* of a race */
 	struct rlimit sigpending, msgqueue; /* at the last rest */
 	int error; /* of an exec in a child that shares memory */
+	uint64_t timer_sigs; /* signals that timers of the process have sent, or will */
 	char command[200];
 	char answer[1600];
 	atomic_uint nr_notes;
@@ -1096,16 +1097,19 @@ static void op_sfdread(words w)
 			say("%s/timer", sig_name(info[i].ssi_signo));
 		else
 			say_sender(info[i].ssi_signo, info[i].ssi_code, info[i].ssi_pid,
-				   info[i].ssi_uid, info[i].ssi_int);
+				   info[i].ssi_uid,
+				   info[i].ssi_code == SI_TKILL ? 0 : info[i].ssi_int);
 	say("%d", n / (int)sizeof(*info));
 }
 
 static int new_timer(const char *kind, int sig)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig };
+	sigset_t waiting;
 
 	/* Nothing tells a world which of several timers with one signal it is that waits. */
-	if (nr_timers == 64 || (*kind != 'n' && has_timer[sig]))
+	sigpending(&waiting);
+	if (nr_timers == 64 || (*kind != 'n' && (has_timer[sig] || sigismember(&waiting, sig))))
 		return with_errno(EBUSY);
 	if (!strcmp(kind, "none"))
 		ev.sigev_notify = SIGEV_NONE;
@@ -1117,6 +1121,8 @@ static int new_timer(const char *kind, int sig)
 		return -1;
 	nr_timers++;
 	has_timer[sig] |= *kind != 'n';
+	if (*kind != 'n')
+		shared->slot[home].timer_sigs |= 1ull << (sig - 1);
 	return 0;
 }
 
@@ -1666,6 +1672,7 @@ static void up(int slot, int parent, int leader)
 			    .pidfd = -1 };
 	if (leader != slot)
 		return;
+	shared->slot[slot].timer_sigs = 0;
 	answers(1u << slot, "a new process");
 	v->pidfd = raw(SYS_pidfd_open, shared->slot[slot].pid, 0);
 	if (v->pidfd < 0)
@@ -1931,6 +1938,16 @@ static bool has_own_ids(char **w)
 	return !strcmp(w[1], "seteuid") || strcmp(w[2], "0");
 }
 
+/* Does any thread of the process of @task, but @except, not block @sig? */
+static bool taken_at_once(int task, int sig, int except)
+{
+	for (int i = 0; i < SLOTS; i++)
+		if (i != except && view[i].state == LIVE && view[i].leader == view[task].leader &&
+		    view[i].open >> (sig - 1) & 1)
+			return true;
+	return false;
+}
+
 static bool is_for_controller(const char *op)
 {
 	static const char *const names[] = { "send",     "fill",    "wait",      "map",  "limit",
@@ -1968,6 +1985,15 @@ static bool can_do(int who, const struct op *op, char **w, int n)
 			return false;
 		/* The controller is in that of whoever runs the test. A world has an order of its own. */
 		if (!strcmp(w[1], "group") && (who == CONTROLLER || sig_of(w[3]) >= RT))
+			return false;
+		/* A world does not see which of those that wait is a timer's. */
+		if (shared->slot[view[arg].leader].timer_sigs >> ((sig_of(w[3]) - 1) & 63) & 1)
+			return false;
+		/*
+		 * Nor does it see a process die before it has; and how many come one by one to
+		 * who takes them is chance.
+		 */
+		if (!strcmp(op->name, "fill") && taken_at_once(arg, sig_of(w[3]), who))
 			return false;
 		return *w[1] != 'p' || w[1][1] == 'i' ||
 		       (arg != v->leader && view[arg].state == LIVE &&
@@ -2011,11 +2037,8 @@ static void new_namespaces(int slot, const char *flags)
 		if (view[i].state == NONE || view[i].leader != view[slot].leader)
 			continue;
 		view[i].user_ns = user;
-		/* Namespaces of the other kinds are each thread's own. */
-		if (i == slot || view[slot].leader != slot)
-			view[i].ipc_ns = ipc;
 	}
-	view[slot].ipc_ns = ipc;
+	view[slot].ipc_ns = ipc; /* each thread's own */
 	left_namespaces(old_user, old_ipc);
 	shared->nested |= user != old_user;
 	shared->moved |= user != old_user;
@@ -2103,7 +2126,6 @@ static void do_step(int who, char **w, int n, const char *text)
 static bool is_fair(int who, int first, char **w)
 {
 	const struct view *v = &view[who], *f = &view[first];
-	int target;
 
 	if (!strcmp(w[0], "mqgrab"))
 		return v->user_ns == f->user_ns && v->ruid == f->ruid && v->ipc_ns == f->ipc_ns &&
@@ -2111,14 +2133,7 @@ static bool is_fair(int who, int first, char **w)
 	if (!strcmp(w[0], "sigchurn"))
 		return !v->user_ns && !shared->nested && !(v->open >> (sig_of(w[1]) - 1) & 1) &&
 		       v->sigq + SLOTS <= (int)shared->slot[who].sigpending.rlim_cur;
-	if (strcmp(w[0], "fill"))
-		return false;
-	target = atoi(w[2]);
-	for (int i = 0; i < SLOTS; i++)
-		if (view[i].state == LIVE && view[i].leader == view[target].leader &&
-		    view[i].open >> (sig_of(w[3]) - 1) & 1)
-			return false;
-	return true;
+	return !strcmp(w[0], "fill") && !taken_at_once(atoi(w[2]), sig_of(w[3]), -1);
 }
 
 static void race(const char *list, char **w, int n, const char *text)
@@ -2462,8 +2477,8 @@ int main(int argc, char **argv)
 	uid_t base = 62000;
 	int span = 400, i;
 
-	if (readlink("/proc/self/exe", self_path, sizeof(self_path) - 1) < 0)
-		return 2;
+	/* Relative, if it was found so: nobody need be let into the directories above. */
+	snprintf(self_path, sizeof(self_path), "%s", argv[0]);
 	if (argc == 3 && !strcmp(argv[1], "--worker")) {
 		map_shared();
 		new_area();

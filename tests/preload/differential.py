@@ -392,15 +392,17 @@ class Lane:
     """One of those that run at once. It has its own uids."""
 
     def __init__(self, directory, algorithms):
+        self.top = directory
         self.directory = tempfile.mkdtemp(dir=directory)
         os.chmod(self.directory, 0o755)
-        program = directory + "/differential"
         if ROOT:
             self.uid, self.lock = uid_block(UIDS_AT_ONCE)
         else:
             self.uid = os.getuid()
-        args = [program, "--uid", str(self.uid), "--span", str(UIDS_AT_ONCE if ROOT else 4)]
-        native = ["setpriv", "--bounding-set=-sys_resource", *args] if ROOT else args
+        args = ["./differential", "--uid", str(self.uid), "--span", str(UIDS_AT_ONCE if ROOT else 4)]
+        native = args
+        if ROOT:  # in an ipc namespace like the first, which takes with it what a killed run leaves
+            native = ["unshare", "--ipc", "setpriv", "--bounding-set=-sys_resource", *args]
         ids = [f"--uid={os.getuid()}", f"--gid={os.getgid()}", "--cap-drop", "sys_resource"]
         self.native = Side("native", native)
         self.worlds = [Side(a or "world", [KPEMU, "run", "--quiet", *(["--ucounts", a] if a else []),
@@ -414,7 +416,7 @@ class Lane:
                 f.write("\n".join(lines) + "\n")
         p = subprocess.Popen([*side.command, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, errors="replace",
-                             start_new_session=True)
+                             start_new_session=True, cwd=self.top)
         try:
             out = p.communicate(timeout=SECONDS)[0]
         except subprocess.TimeoutExpired:
@@ -599,8 +601,10 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
             def one(batch):
                 c.batch(batch if isinstance(batch, list) else [Program(s, o.steps).lines for s in batch])
-            for f in [pool.submit(one, b) for b in batches]:
+            for i, f in enumerate([pool.submit(one, b) for b in batches]):
                 f.result()
+                if i % 50 == 49:
+                    print(f"# {c.equal} equal in {time.monotonic() - start:.0f} s", flush=True)
     seconds = time.monotonic() - start
     print(f"programs={len(kept) + o.programs} comparisons={c.equal + len(c.different) + len(c.unsteady)} "
           f"equal={c.equal} different={len(c.different)} unsteady={len(c.unsteady)} "
