@@ -190,7 +190,8 @@ $(demos) $(programs) $(benches):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) $(if $(filter %-static,$@),-static) -o $@ $^ -lrt -pthread $(LDLIBS)
-$(BUILD)/tests/bench/model $(BUILD)/tests/bench/ucounts $(counters): $(library)
+$(BUILD)/tests/bench/model $(BUILD)/tests/bench/ucounts $(counters) \
+$(BUILD)/demo/rfc_defects: $(library)
 
 $(BUILD)/obj/lines/%.o: %.c $(BUILD)/flags | find-deps
 	$(call say,CC,'$< (lines)')

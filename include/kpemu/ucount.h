@@ -46,6 +46,8 @@ enum ucounts_alg {
 	UCOUNTS_PERCPU,
 	UCOUNTS_CACHE,
 	UCOUNTS_STOCK,
+	UCOUNTS_PERCPU_RFC,
+	UCOUNTS_CACHE_RFC,
 	NR_UCOUNTS_ALGS,
 };
 
@@ -54,6 +56,14 @@ struct ucounts_ops {
 	const char *about;
 	bool per_cpu; /* counters are split by CPU: a record has lines in TABLE_UCOUNTS_CPU ... */
 	bool deferred; /* ... with differences, not stocks */
+	bool drifts; /* by design: its counters do not stay what the objects say */
+
+	/*
+	 * Memory of its own for a record that nobody sees yet: 0 or -ENOMEM. It goes back if the
+	 * record is not wanted. NULL: none is needed.
+	 */
+	int (*init)(struct ucounts *uc);
+	void (*destroy)(struct ucounts *uc);
 
 	/* As charge_rlimit_ucounts() and its kin below. */
 	bool (*charge)(struct ucounts *uc, enum rlimit_type type, long v, uint64_t rlimit, bool keep,
@@ -63,6 +73,9 @@ struct ucounts_ops {
 	/* Of one record alone: what is charged to it; make it @v, with the gate closed. */
 	long (*read)(struct ucounts *uc, enum rlimit_type type);
 	void (*set)(struct ucounts *uc, enum rlimit_type type, long v);
+
+	/* Is it more than @max? NULL: what read() says is, or is negative. */
+	bool (*above)(struct ucounts *uc, enum rlimit_type type, long max);
 
 	/*
 	 * The counter of one level, for a charge that comes through @below (NULL: none). False: it is
@@ -79,6 +92,7 @@ struct ucounts_ops {
 };
 
 extern const struct ucounts_ops ucounts_atomic, ucounts_percpu, ucounts_cache, ucounts_stock;
+extern const struct ucounts_ops ucounts_percpu_rfc, ucounts_cache_rfc;
 
 /* ucounts_ops_of - the algorithm @alg; of the world: ucounts_ops(). */
 const struct ucounts_ops *ucounts_ops_of(uint32_t alg);
