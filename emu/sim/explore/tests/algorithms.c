@@ -187,13 +187,13 @@ SCENE(siblings_cache, "ucounts-siblings-cache", SIBLINGS,
 	.prepare = "0a4",
 	.program = { "a", "b", "c" },
 	.limit = { 9, 9, 9 },
-	.max = { 9, 6, 9 } });
+	.max = { 9, 5, 9 } });
 SCENE(siblings_stock, "ucounts-siblings-stock", SIBLINGS,
       { .alg = "stock",
 	.prepare = "0a4",
 	.program = { "a", "b", "c" },
 	.limit = { 9, 9, 9 },
-	.max = { 9, 6, 9 } });
+	.max = { 9, 5, 9 } });
 
 /* --- P8: lines --- */
 
@@ -332,7 +332,7 @@ static void reuse_setup(void)
 {
 	static const struct scene reuse = {
 		.alg = "cache",
-		.prepare = "0a2 0A2",
+		.prepare = "0a3 0A3 0a1 0A1",
 		.limit = { 99, 99, 99 },
 		.max = { 99, 99, 99 },
 	};
