@@ -184,7 +184,7 @@ $(demos) $(programs) $(benches):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) $(if $(filter %-static,$@),-static) -o $@ $^ -lrt -pthread $(LDLIBS)
-$(BUILD)/tests/bench/model $(counters): $(library)
+$(BUILD)/tests/bench/model $(counters) $(BUILD)/demo/rfc_defects: $(library)
 
 $(bench_libs): pic := -fPIC
 $(bench_libs): $(BUILD)/tests/lib%.so: $(BUILD)/obj/tests/bench/%.o

@@ -80,7 +80,7 @@ static const char *alg_names(char *buf, size_t size)
 static int set_ucounts(void *options, const char *arg)
 {
 	struct run_options *o = options;
-	char names[96];
+	char names[128];
 	int alg = ucounts_alg_of(arg);
 
 	if (alg < 0)
@@ -255,6 +255,14 @@ static void fill_header(const struct run_options *options, const char *preload)
 	world_sign_life();
 }
 
+static void warn_of_drift(const struct run_options *options)
+{
+	if (!options->quiet && ucounts_ops()->drifts)
+		cmd_warn("--ucounts %s is defective by design: its limits and counters are those "
+			 "of the posted code",
+			 ucounts_ops()->name);
+}
+
 /* The launcher's slot and the program's task. 0, or an exit status after a message. */
 static int populate(struct launch *l)
 {
@@ -286,6 +294,7 @@ static int run_in_world(struct launch *l, const char *preload)
 		return -l->world_fd;
 	cmd_guard(world->name);
 	fill_header(l->options, preload);
+	warn_of_drift(l->options);
 	ret = populate(l);
 	if (!ret)
 		return launcher_run(l);
@@ -348,7 +357,9 @@ static const struct cmd_option run_options[] = {
 	  set_userns },
 	{ "sysctl", 0, "KEY=VALUE", "set user.max_... or fs.mqueue... of the initial namespaces",
 	  set_sysctl },
-	{ "ucounts", 0, "ALG", "how counters are kept: atomic, percpu, cache or stock",
+	{ "ucounts", 0, "ALG",
+	  "how counters are kept: atomic, percpu, cache or stock; or with the defects of a posted "
+	  "design, percpu-rfc or cache-rfc",
 	  set_ucounts },
 	{ "kernel", 0, "VERSION", "the algorithms of 6.18 or 6.1, or of v23, the default",
 	  set_kernel },

@@ -20,6 +20,8 @@ static const struct ucounts_ops *const algs[NR_UCOUNTS_ALGS] = {
 	[UCOUNTS_PERCPU] = &ucounts_percpu,
 	[UCOUNTS_CACHE] = &ucounts_cache,
 	[UCOUNTS_STOCK] = &ucounts_stock,
+	[UCOUNTS_PERCPU_RFC] = &ucounts_percpu_rfc,
+	[UCOUNTS_CACHE_RFC] = &ucounts_cache_rfc,
 };
 
 const struct ucounts_ops *ucounts_ops_of(uint32_t alg)
@@ -69,8 +71,19 @@ static struct ucounts *new_record(uint32_t ns, uint32_t uid)
 	uc->ns = ns;
 	uc->uid = uid;
 	uc->nr_cpus = cpu_lines(ucounts_index(uc));
+	if (ucounts_ops()->init && ucounts_ops()->init(uc)) {
+		table_free(TABLE_UCOUNTS, uc);
+		return NULL;
+	}
 	smp_store_release(&uc->slot, slot_word(SLOT_LIVE, slot_gen(uc->slot), 0));
 	return uc;
+}
+
+static void discard_record(struct ucounts *uc)
+{
+	if (ucounts_ops()->destroy)
+		ucounts_ops()->destroy(uc);
+	table_free(TABLE_UCOUNTS, uc);
 }
 
 /*
@@ -95,7 +108,7 @@ struct ucounts *alloc_ucounts(uint32_t ns, uint32_t uid)
 		if (!uc || uc->ns != ns || uc->uid != uid)
 			continue;
 		if (mine)
-			table_free(TABLE_UCOUNTS, mine);
+			discard_record(mine);
 		return uc;
 	}
 	return NULL;
@@ -231,6 +244,16 @@ void fill_refusal(struct refusal *why, const struct ucounts *uc, uint32_t type, 
 	};
 }
 
+static bool is_above(struct ucounts *uc, enum rlimit_type type, long max)
+{
+	long val;
+
+	if (ucounts_ops()->above)
+		return ucounts_ops()->above(uc, type, max);
+	val = ucounts_ops()->read(uc, type);
+	return val < 0 || val > max;
+}
+
 bool is_rlimit_overlimit(struct ucounts *uc, enum rlimit_type type, uint64_t rlimit, long asked,
 			 struct refusal *why)
 {
@@ -239,10 +262,9 @@ bool is_rlimit_overlimit(struct ucounts *uc, enum rlimit_type type, uint64_t rli
 	int level = 0;
 
 	for_each_level(iter, uc) {
-		long val = ucounts_ops()->read(iter, type);
-
-		if (val < 0 || val > max) {
-			fill_refusal(why, iter, type, level, val - asked, max, asked);
+		if (is_above(iter, type, max)) {
+			fill_refusal(why, iter, type, level,
+				     ucounts_ops()->read(iter, type) - asked, max, asked);
 			return true;
 		}
 		max = max_above(iter, type);

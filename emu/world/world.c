@@ -29,7 +29,8 @@ static_assert(WORLD_FAR_END <= WORLD_NEAR_START, "the file holds all tables");
 static bool is_index_table(int id)
 {
 	return id == TABLE_UCOUNTS_HASH || id == TABLE_UCOUNTS_CPU || id == TABLE_PAGE ||
-	       id == TABLE_PID || id == TABLE_SIGPENDING;
+	       id == TABLE_PID || id == TABLE_SIGPENDING || id == TABLE_UCOUNTS_PERCPU ||
+	       id == TABLE_PERCPU_PAGE;
 }
 
 /*
@@ -268,7 +269,7 @@ static int verify(const struct world_header *h)
 	if (h->header_size != sizeof(*h) || h->size != WORLD_SIZE || h->name[WORLD_NAME_MAX] ||
 	    !world_name_valid(h->name) || h->preload_path[sizeof(h->preload_path) - 1])
 		return -ENOEXEC;
-#pragma GCC unroll 16
+#pragma GCC unroll 32
 	for (int i = 0; i < NR_TABLES; i++)
 		if (!same_layout(&h->table[i].layout, &world_layout[i]))
 			return -ENOEXEC;

@@ -19,7 +19,7 @@ struct ucounts {
 	uint32_t ns;  /* number of the user namespace */
 	uint32_t uid; /* kuid */
 	uint64_t gate[UCOUNT_RLIMIT_COUNTS]; /* slot_ref() of the task that recomputes; 0 = open */
-	uint32_t nr_cpus; /* CPUs that have a line for it in TABLE_UCOUNTS_CPU */
+	uint32_t nr_cpus; /* CPUs that have something for it, in TABLE_UCOUNTS_CPU or elsewhere */
 	uint32_t pad0[3];
 	atomic64_t rlimit[UCOUNT_RLIMIT_COUNTS]; /* of those that are not split */
 	uint64_t pad1[4];
@@ -43,6 +43,8 @@ enum ucounts_alg {
 	UCOUNTS_PERCPU,
 	UCOUNTS_CACHE,
 	UCOUNTS_STOCK,
+	UCOUNTS_PERCPU_RFC,
+	UCOUNTS_CACHE_RFC,
 	NR_UCOUNTS_ALGS,
 };
 
@@ -50,6 +52,14 @@ struct ucounts_ops {
 	const char *name;
 	const char *about;
 	bool per_cpu; /* a record needs lines in TABLE_UCOUNTS_CPU */
+	bool drifts; /* by design: its counters do not stay what the objects say */
+
+	/*
+	 * Memory of its own for a record that nobody sees yet: 0 or -ENOMEM. It goes back if the
+	 * record is not wanted. NULL: none is needed.
+	 */
+	int (*init)(struct ucounts *uc);
+	void (*destroy)(struct ucounts *uc);
 
 	/* As charge_rlimit_ucounts() and its kin below. */
 	bool (*charge)(struct ucounts *uc, enum rlimit_type type, long v, uint64_t rlimit, bool keep,
@@ -59,6 +69,9 @@ struct ucounts_ops {
 	/* Of one record alone: what is charged to it; make it @v, with the gate closed. */
 	long (*read)(struct ucounts *uc, enum rlimit_type type);
 	void (*set)(struct ucounts *uc, enum rlimit_type type, long v);
+
+	/* Is it more than @max? NULL: what read() says is, or is negative. */
+	bool (*above)(struct ucounts *uc, enum rlimit_type type, long max);
 
 	/*
 	 * The counter of one level, for a charge that comes through @below (NULL: none). False: it is
@@ -75,6 +88,7 @@ struct ucounts_ops {
 };
 
 extern const struct ucounts_ops ucounts_atomic, ucounts_percpu, ucounts_cache, ucounts_stock;
+extern const struct ucounts_ops ucounts_percpu_rfc, ucounts_cache_rfc;
 
 /* ucounts_ops_of - the algorithm @alg; of the world: ucounts_ops(). */
 const struct ucounts_ops *ucounts_ops_of(uint32_t alg);

@@ -108,7 +108,9 @@ struct user_namespace {
 	uint32_t pad[2];
 	struct uid_gid_map uid_map, gid_map;
 	uint8_t reserved[1024 - 128 - 64 - 2 * sizeof(struct uid_gid_map)];
-	uint64_t stock; /* a slot of the SIGPENDING counter of @ucounts (`cache`), in a line of its own */
+	/* In a line of its own: a slot of the SIGPENDING counter of @ucounts (`cache`), or units that
+	 * all records above have been charged for (`cache-rfc`). */
+	uint64_t stock;
 	uint64_t pad1[7];
 };
 static_assert(sizeof(struct user_namespace) == WORLD_USER_NS_SIZE, "ABI");

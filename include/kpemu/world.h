@@ -109,6 +109,8 @@ enum {
 	WORLD_UCOUNTS_CPU_SIZE = 64,
 	WORLD_UCOUNTS_CPUS = 131072, /* lines of one record and one CPU */
 	WORLD_UCOUNTS_CPUS_NEAR = 512,
+	WORLD_UCOUNTS_PERCPU_SIZE = 512,
+	WORLD_PERCPU_PAGES = 2048,
 	WORLD_PAGES = 4096,
 	WORLD_REFUSAL_SIZE = 128,
 	WORLD_REFUSALS = 256,
@@ -143,6 +145,8 @@ enum world_table_id {
 	TABLE_USER_NS, /* slot 0 is the initial one */
 	TABLE_NS, /* namespaces of other kinds, inotify instances; slot 0 is the initial ipc namespace */
 	TABLE_SHM, /* System V segments that are locked */
+	TABLE_UCOUNTS_PERCPU, /* percpu_counters of the record of the same index (`percpu-rfc`) */
+	TABLE_PERCPU_PAGE, /* the area that these have their per-CPU memory in */
 	NR_TABLES,
 };
 
@@ -245,9 +249,12 @@ static_assert(sizeof(struct world_table) == 48, "ABI");
 	 WORLD_FAR_BYTES(WORLD_USER_NS_SIZE, WORLD_USER_NSS, WORLD_USER_NSS_NEAR))
 #define WORLD_SHM_FAR (WORLD_NS_FAR + WORLD_FAR_BYTES(WORLD_NS_SIZE, WORLD_NSS, WORLD_NSS_NEAR))
 #define WORLD_CPU_FAR (WORLD_SHM_FAR + WORLD_FAR_BYTES(WORLD_SHM_SIZE, WORLD_SHMS, 0))
-#define WORLD_FAR_END                                                                              \
+#define WORLD_PERCPU_FAR                                                                           \
 	(WORLD_CPU_FAR +                                                                           \
 	 WORLD_FAR_BYTES(WORLD_UCOUNTS_CPU_SIZE, WORLD_UCOUNTS_CPUS, WORLD_UCOUNTS_CPUS_NEAR))
+#define WORLD_PERCPU_PAGE_FAR \
+	(WORLD_PERCPU_FAR + WORLD_FAR_BYTES(WORLD_UCOUNTS_PERCPU_SIZE, WORLD_UCOUNTS, 0))
+#define WORLD_FAR_END (WORLD_PERCPU_PAGE_FAR + WORLD_PAGE * WORLD_PERCPU_PAGES)
 
 /*
  * From the header downwards, what every process touches first; slot 0 of each table at its upper
@@ -304,6 +311,9 @@ static const struct table_layout world_layout[NR_TABLES] __attribute__((unused))
 			    WORLD_USER_NSS, WORLD_USER_NS_SIZE, 0 },
 	[TABLE_NS] = { WORLD_NS_NEAR, WORLD_NS_FAR, WORLD_NSS_NEAR, WORLD_NSS, WORLD_NS_SIZE, 0 },
 	[TABLE_SHM] = { 0, WORLD_SHM_FAR, 0, WORLD_SHMS, WORLD_SHM_SIZE, 0 },
+	[TABLE_UCOUNTS_PERCPU] = { 0, WORLD_PERCPU_FAR, 0, WORLD_UCOUNTS, WORLD_UCOUNTS_PERCPU_SIZE,
+				   0 },
+	[TABLE_PERCPU_PAGE] = { 0, WORLD_PERCPU_PAGE_FAR, 0, WORLD_PERCPU_PAGES, WORLD_PAGE, 0 },
 };
 
 /* Mapped world of this process; NULL = none. Set once by world_map() or world_create(). */
