@@ -59,8 +59,8 @@ bounded()
 }
 for test in $all; do
 	case $test in
-	limited-add-race | litmus-lost-update | rfc-second-record | rfc-use-after-free) ;;
 	litmus-store-buffer | rfc-leak | tree-bounds) holds "$test" "$test" ;; # under TSO: below, torture
+	limited-add-race | litmus-lost-update | rfc-*) ;;
 	split-batch-again | split-batch-full)
 		holds "$test" "$test"
 		bounded 2 "$test/tso" "$test" --tso ;;
@@ -107,8 +107,9 @@ finds()
 finds limited-add-race limited-add-race
 finds litmus-lost-update litmus-lost-update
 finds litmus-store-buffer/tso litmus-store-buffer --tso
-finds rfc-second-record rfc-second-record
-finds rfc-use-after-free rfc-use-after-free
+for test in second-record use-after-free overshoot-percpu lost-units-percpu lost-units-cache; do
+	finds "rfc-$test" "rfc-$test"
+done
 finds rfc-leak/tso rfc-leak --tso
 finds bound litmus-lost-update --mode bound
 finds pct litmus-lost-update --mode pct --seed 3
