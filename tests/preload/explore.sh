@@ -47,10 +47,34 @@ holds()
 	like "$name" "0 .*, complete
 $1: holds in every interleaving.*" "$status $out"
 }
+# bounded N NAME TEST ARGS...: of what takes longer, all with at most N preemptions; tests/torture
+# has the rest.
+bounded()
+{
+	local n=$1 name=$2
+	shift 2
+	try "$KPEMU" sim explore "$@" --mode bound --limit 6000
+	like "$name" "0 .*$1: holds in all that were explored.*" "$status $out"
+	like "$name/bound" ".*, all of these" "$(grep "at most $n preemptions" <<<"$out")"
+}
 for test in $all; do
 	case $test in
-	limited-add-race | litmus-lost-update) ;;
-	litmus-store-buffer | tree-bounds) holds "$test" "$test" ;; # the latter under TSO: torture
+	litmus-store-buffer | rfc-leak | tree-bounds) holds "$test" "$test" ;; # under TSO: below, torture
+	limited-add-race | litmus-lost-update | rfc-*) ;;
+	split-batch-again | split-batch-full)
+		holds "$test" "$test"
+		bounded 2 "$test/tso" "$test" --tso ;;
+	split-batch-burst | split-batch-join | split-batch-mixed | split-batch-shared | \
+		split-stock-death-open | split-stock-keep | split-stock-mixed | split-stock-more | \
+		split-stock-open | split-stock-two)
+		bounded 2 "$test" "$test"
+		bounded 2 "$test/tso" "$test" --tso ;;
+	split-batch-open | ucounts-flat-stock | ucounts-siblings-stock)
+		bounded 2 "$test" "$test"
+		bounded 1 "$test/tso" "$test" --tso ;;
+	ucounts-death-cache | ucounts-reuse-cache)
+		bounded 1 "$test" "$test"
+		bounded 0 "$test/tso" "$test" --tso ;;
 	*)
 		holds "$test" "$test"
 		holds "$test/tso" "$test" --tso ;;
@@ -83,6 +107,10 @@ finds()
 finds limited-add-race limited-add-race
 finds litmus-lost-update litmus-lost-update
 finds litmus-store-buffer/tso litmus-store-buffer --tso
+for test in second-record use-after-free overshoot-percpu lost-units-percpu lost-units-cache; do
+	finds "rfc-$test" "rfc-$test"
+done
+finds rfc-leak/tso rfc-leak --tso
 finds bound litmus-lost-update --mode bound
 finds pct litmus-lost-update --mode pct --seed 3
 finds random litmus-lost-update --mode random --seed 4
@@ -122,11 +150,17 @@ if [ ! -e "$top/emu/lib/percpu.c" ] || [ ! -e "$BUILD/obj/explore/emu/lib/percpu
 	finish
 fi
 
-# mutant NAME FILE SED-EDIT TEST ARGS...: the program with FILE edited must find a violation.
+# mutant NAME FILE SED-EDIT TEST ARGS...: the program with FILE edited must find a violation. Of a
+# header, one source is compiled again.
 mutant()
 {
-	local name=mutants/$1 file=$2 edit=$3 dir=$TMPDIR/mutant
+	local name=mutants/$1 file=$2 edit=$3 dir=$TMPDIR/mutant unit
 	shift 3
+	unit=$file
+	case $file in
+	include/kpemu/split_counter.h) unit=emu/lib/split_counter.c ;;
+	emu/kernel/ucount.h) unit=emu/kernel/ucount_split.c ;;
+	esac
 	rm -rf "$dir"
 	mkdir -p "$dir/$(dirname "$file")"
 	sed -E "$edit" "$top/$file" >"$dir/$file"
@@ -134,10 +168,12 @@ mutant()
 		fail "$name" "the edit changes nothing"
 		return
 	fi
+	[ "$unit" = "$file" ] || cp "$top/$unit" "$dir/mutant.c"
+	[ "$unit" = "$file" ] && cp "$dir/$file" "$dir/mutant.c"
 	# shellcheck disable=SC2046,SC2086 # flags; names without blanks
-	if ! (cd "$top" && $(cut -d'|' -f1 "$BUILD/explore-flags") -w -c -o "$dir/mutant.o" \
-		"$dir/$file" && ${CC:-cc} -Wl,--gc-sections -o "$dir/kpemu-explore" "$dir/mutant.o" \
-		$(find "$BUILD/obj/explore" -name '*.o' ! -path "*/explore/${file%.c}.o")) \
+	if ! (cd "$top" && $(cut -d'|' -f1 "$BUILD/explore-flags" | sed "s| | -I$dir/include -I$dir |") \
+		-w -c -o "$dir/mutant.o" "$dir/mutant.c" && ${CC:-cc} -Wl,--gc-sections -o "$dir/kpemu-explore" "$dir/mutant.o" \
+		$(find "$BUILD/obj/explore" -name '*.o' ! -path "*/explore/${unit%.c}.o")) \
 		>"$dir/log" 2>&1; then
 		fail "$name" "$(head -c 500 "$dir/log")"
 		return
@@ -158,12 +194,12 @@ mutant retreat_not_counted $uc 's/atomic64_inc\(&world->retreats\);//' \
 mutant living_updaters_ignored $uc '/^static bool living_updater/,/^}/s/return true;/return false;/' \
 	ucounts-gate-check
 mutant gate_opened_too_early $uc \
-	's/^(.*)atomic64_set\(&uc->rlimit\[type\], objects\);/gate_open(uc, type); &/' \
+	's/^.*ucounts_ops\(\)->set\(uc, type, objects\);/gate_open(uc, type);\n&/' \
 	ucounts-gate-recover
 mutant second_record $uc 's/v = cmpxchg\(cell, 0, (.*)\);/v = 0; WRITE_ONCE(*cell, \1);/' \
 	ucounts-lookup
-mutant plain_instead_of_atomic $uc \
-	'/^long inc_rlimit/,/^}/s/(\w+) = atomic64_add_return\(v, (.*)\);/\1 = READ_ONCE((\2)->counter) + v; WRITE_ONCE((\2)->counter, \1);/' \
+mutant plain_instead_of_atomic emu/kernel/ucount_atomic.c \
+	's/\{ word_charge,/{ broken,/;s/^static const struct level_ops/static bool broken(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type, long v, long max, bool keep, long *use)\n{\n\tWRITE_ONCE(uc->rlimit[type].counter, word_read(uc, type) + v);\n\treturn true;\n}\n&/' \
 	ucounts-charge
 mutant sum_without_second_look $pc \
 	'/^int64_t percpu_counter_sum/,/^}/s/if \(READ_ONCE\(c->moves\) == moves\)//' counter-sum
@@ -191,4 +227,36 @@ mutant record_claimed_twice emu/world/world.c \
 	ucounts-lookup
 mutant dead_not_recovered emu/kernel/exit.c \
 	'/^static bool settle_word/,/^}/s/if \(READ_ONCE.*/if (0)/' ucounts-death
+
+sc=emu/lib/split_counter.c
+few="mode=bound limit=30000"
+# shellcheck disable=SC2086 # two words
+split_mutant() { mutant "$@" $few; }
+split_mutant late_helper $sc '/^static bool is_still/,/^}/s/return .*;/return true;/' split-stock-open
+split_mutant grant_without_tag $sc '/^static void begin_grant/,/^}/s/next_tag\(st\)/tag_of(st)/' \
+	split-stock-again
+split_mutant grant_twice $sc '/^static void finish_moving/,/^}/{/slot_tag/,/break;/d}' \
+	split-stock-open
+split_mutant grant_beyond_ceiling $sc 's/room < amount \? room : amount/amount/' split-stock-last
+split_mutant joined_twice $sc \
+	'/^static bool close_slot/,/^}/s/if \(slot_tag\(w\) == tag_of\(st\)\)//' split-batch-again
+split_mutant refused_while_split $sc 's/if \(least >= a->bound\)/if (base_of(st) >= a->bound)/' \
+	split-stock-mixed
+split_mutant taken_in_beyond_reserve $sc 's/if \(base \+ reserve\(s\) > ceiling_of\(st\)\)/if (0)/' \
+	split-batch-shared
+split_mutant opened_without_reserve $sc \
+	'/^static bool may_open/,/^}/s/s->batch \? reserve\(s\)/s->batch ? 1/' split-batch-mixed
+split_mutant slots_counted_before $sc 's/return s->slots \? .*;/return s->nr;/' split-stock-more
+split_mutant set_while_split $sc \
+	'/^void split_set/,/^}/{s/if \(mode_of\(st\) != JOINED\)/if (0)/;s/JOINED, credit/mode_of(st), credit/}' \
+	ucounts-death-stock
+split_mutant ceiling_not_looked_at include/kpemu/split_counter.h \
+	's/unlikely\(split_ceiling\(.*\) > limit\)/0/' split-batch-low
+split_mutant limit_of_level_passed emu/kernel/ucount_split.c \
+	's/split_charge\(&s, v, max,/split_charge(\&s, v, max < LONG_MAX ? max + 1 : max,/' \
+	ucounts-siblings-cache
+split_mutant levels_not_unwound emu/kernel/ucount.h \
+	's/^\t*uncharge_levels\(uc, iter, type, v, ops\);//' ucounts-siblings-cache
+split_mutant namespace_not_forgotten emu/kernel/ucount_cache.c \
+	'/^static void forget_ns/,/^}/s/split_join\(&s\);//' ucounts-reuse-cache
 finish

@@ -92,6 +92,9 @@ struct ucounts;
 void explore_world(void);
 struct task_struct *explore_task(unsigned int cpu);
 
+/* explore_world_percpu - after the records have been made: their counters are state too (percpu-rfc). */
+void explore_world_percpu(void);
+
 /* explore_user_ns - a namespace that @creator has made, with @max for all it is charged. Its number. */
 uint32_t explore_user_ns(const struct ucounts *creator, long max);
 

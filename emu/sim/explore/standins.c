@@ -48,6 +48,15 @@ void explore_world(void)
 	memory_part(world_at(WORLD_HASH_NEAR - 4ull * WORLD_UCOUNTS_HASH), 4 * WORLD_UCOUNTS_HASH);
 }
 
+void explore_world_percpu(void)
+{
+	struct percpu_area *area = table_slot(TABLE_PERCPU_PAGE, 0);
+
+	memory_part(world_at(WORLD_PERCPU_FAR), 8 * WORLD_UCOUNTS_PERCPU_SIZE);
+	for (unsigned int cpu = 0; cpu < area->nr_cpus; cpu++)
+		memory_part((char *)area + area->runs + cpu * area->stride, 8 * PERCPU_LINE);
+}
+
 struct task_struct *explore_task(unsigned int cpu)
 {
 	return tasks[cpu];

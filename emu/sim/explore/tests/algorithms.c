@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The counter algorithms of ucounts on one level and on two, where two namespaces have one creator. */
 #include <limits.h>
+#include <stdlib.h>
 
 #include <kpemu/percpu.h>
 #include <kpemu/sched.h>
@@ -29,6 +30,7 @@ struct scene {
 	const char *alg, *prepare, *program[EXPLORE_CPUS_MAX];
 	long limit[RECORDS]; /* of who charges there directly */
 	long max[RECORDS]; /* of the namespaces A and B; both 0: there are none */
+	bool tasks; /* are counted, not signals */
 };
 static const struct scene *scene;
 
@@ -56,14 +58,14 @@ static unsigned int record_of(char what)
 
 static bool operate(char what)
 {
+	enum rlimit_type type = scene->tasks ? UCOUNT_RLIMIT_NPROC : PENDING;
 	struct ucounts *uc = record[record_of(what)];
 
 	if (what < 'a') {
-		dec_rlimit_ucounts(uc, PENDING, 1);
+		dec_rlimit_ucounts(uc, type, 1);
 		return true;
 	}
-	return charge_rlimit_ucounts(uc, PENDING, 1, scene->limit[record_of(what)], what == 'x',
-				     NULL);
+	return charge_rlimit_ucounts(uc, type, 1, scene->limit[record_of(what)], what == 'x', NULL);
 }
 
 static void watch(struct ucounts *uc)
@@ -187,13 +189,13 @@ SCENE(siblings_cache, "ucounts-siblings-cache", SIBLINGS,
 	.prepare = "0a4",
 	.program = { "a", "b", "c" },
 	.limit = { 9, 9, 9 },
-	.max = { 9, 6, 9 } });
+	.max = { 9, 5, 9 } });
 SCENE(siblings_stock, "ucounts-siblings-stock", SIBLINGS,
       { .alg = "stock",
 	.prepare = "0a4",
 	.program = { "a", "b", "c" },
 	.limit = { 9, 9, 9 },
-	.max = { 9, 6, 9 } });
+	.max = { 9, 5, 9 } });
 
 /* --- P8: lines --- */
 
@@ -332,7 +334,7 @@ static void reuse_setup(void)
 {
 	static const struct scene reuse = {
 		.alg = "cache",
-		.prepare = "0a2 0A2",
+		.prepare = "0a3 0A3 0a1 0A1",
 		.limit = { 99, 99, 99 },
 		.max = { 99, 99, 99 },
 	};
@@ -384,3 +386,87 @@ EXPLORE_TEST(reuse) = {
 	.thread = reuse_thread,
 	.check = reuse_check,
 };
+
+/* --- as posted: what each CPU has been granted must be there, and within the limits --- */
+
+static long granted[EXPLORE_CPUS_MAX][RECORDS] EXPLORE_STATE; /* at each level */
+
+static void rfc_setup(const struct scene *of)
+{
+	scene_setup(of);
+	if (ucounts_alg_of(of->alg) == UCOUNTS_PERCPU_RFC)
+		explore_world_percpu();
+	for (const char *p = of->prepare; *p; p++)
+		if (*p >= 'a')
+			granted[0][record_of(*p)] += atoi(p + 1) ? atoi(p + 1) : 1;
+}
+
+static void rfc_thread(unsigned int cpu)
+{
+	const char *p = scene->program[cpu];
+
+	for (unsigned int i = 0; i < explore_ops() && p[i]; i++)
+		if (operate(p[i]))
+			granted[cpu][record_of(p[i])] += p[i] < 'a' ? -1 : 1;
+}
+
+static long all_granted(unsigned int at)
+{
+	long n = 0;
+
+	for (unsigned int cpu = 0; cpu < explore_cpus(); cpu++)
+		n += granted[cpu][at];
+	return n;
+}
+
+/* Stocks are counted above and used by nobody. */
+static void rfc_check(void)
+{
+	enum rlimit_type type = scene->tasks ? UCOUNT_RLIMIT_NPROC : PENDING;
+	long sum, stocks = 0;
+	struct user_namespace *ns;
+
+	for (unsigned int i = RECORDS; i-- > 0;) {
+		if (!record[i])
+			continue;
+		sum = all_granted(i) + (i ? 0 : all_granted(A) + all_granted(B));
+		ns = user_ns_of(record[i]->ns);
+		stocks += i ? (long)ns->stock : 0;
+		explore_equal(ucounts_ops()->read(record[i], type) - (i ? 0 : stocks), sum);
+		explore_check(sum <= scene->limit[i]);
+	}
+}
+
+#define RFC_SCENE(ident, title, what, why, ...)                \
+	static const struct scene ident##_scene = __VA_ARGS__; \
+	static void ident##_setup(void)                        \
+	{                                                      \
+		rfc_setup(&ident##_scene);                     \
+	}                                                      \
+	EXPLORE_TEST(ident) = { .name = title,                 \
+				.about = what "; to be found", \
+				.cpus_min = 2,                 \
+				.cpus_max = 2,                 \
+				.setup = ident##_setup,        \
+				.thread = rfc_thread,          \
+				.check = rfc_check,            \
+				.finds = why }
+
+RFC_SCENE(rfc_overshoot, "rfc-overshoot-percpu", "percpu-rfc: two charges for the last place",
+	  "percpu_counter_limited_add() reads the count, and adds to its CPU later",
+	  { .alg = "percpu-rfc", .prepare = "0c31 1c32", .program = { "c", "c" }, .limit = { 64 } });
+RFC_SCENE(rfc_lost, "rfc-lost-units-percpu", "percpu-rfc: tasks of a namespace that may have three",
+	  "where there is no room nothing is added, and the task is accepted nevertheless",
+	  { .alg = "percpu-rfc",
+	    .prepare = "0a3",
+	    .program = { "aA", "aA" },
+	    .limit = { 99, 99, 99 },
+	    .max = { 99, 3, 99 },
+	    .tasks = true });
+RFC_SCENE(rfc_cache, "rfc-lost-units-cache", "cache-rfc: signals up to a namespace's maximum",
+	  "the leaf is charged from the stock and by the walk, and taken back once",
+	  { .alg = "cache-rfc",
+	    .prepare = "0a1",
+	    .program = { "aa", "aA" },
+	    .limit = { 99, 2, 99 },
+	    .max = { 99, 3, 99 } });

@@ -104,14 +104,17 @@ static bool operate(unsigned int cpu, char what)
 static void scene_setup(const struct scene *of)
 {
 	struct split all;
+	long sum = 0;
 
 	scene = of;
 	t.nr = (scene->slots ? scene->slots : explore_cpus()) - scene->more;
-	for (const char *p = scene->prepare; *p; p += 2)
+	for (const char *p = scene->prepare; *p; p += 2) {
 		explore_check(operate(*p - '0', p[1]));
+		sum += amount(p[1]);
+	}
 	all = split_of(0);
 	all.nr += scene->more;
-	monitor_split(&all);
+	explore_equal(monitor_use(monitor_split(&all)), sum);
 }
 
 /* P6: a step of another operation that ends makes one look again, and looks are O(slots). */
@@ -198,6 +201,12 @@ SCENE(stock_keep, "split-stock-keep", "charges that are kept, above the ceiling 
       { .stock = 1, .prepare = "0+0+0+1+", .program = { "k+", "k-", "+" }, .limit = { 5, 5, 5 } });
 SCENE(stock_two, "split-stock-two", "charges and releases of two, which take no slot",
       { .stock = 2, .prepare = "0+0+0+1+", .program = { "2_", "++", "+" }, .limit = { 7, 7, 7 } });
+SCENE(stock_again, "split-stock-again", "stocks that have run out are filled again",
+      { .stock = 1, .prepare = "0+0+0+1+", .program = { "+-", "+", "+" }, .limit = { 9, 9, 9 } });
+SCENE(stock_last, "split-stock-last", "the last stock is smaller, up to the ceiling",
+      { .stock = 2, .prepare = "0+0+0+", .program = { "+", "++", "+" }, .limit = { 5, 5, 5 } });
+SCENE(stock_shared, "split-stock-shared", "a slot of two threads, one of which has a low limit",
+      { .stock = 2, .slots = 1, .prepare = "1+1+1+", .program = { "+", "+" }, .limit = { 3, 8 } });
 SCENE(batch_open, "split-batch-open", "slots are opened, and add differences",
       { .batch = 2, .prepare = "0+0+", .program = { "++", "+-", "+" }, .limit = { 7, 7, 7 } });
 SCENE(batch_full, "split-batch-full", "differences reach the batch, and the limit",
@@ -229,6 +238,13 @@ SCENE(batch_burst, "split-batch-burst",
 	.prepare = "0202020+0-0-0-",
 	.program = { "-", "b++" },
 	.limit = { 9, 9 } });
+SCENE(batch_again, "split-batch-again", "joined again, with a slot that has not been open since",
+      { .batch = 2,
+	.prepare = "0+0+1+1j0+0+0+",
+	.program = { "j", "+-", "+" },
+	.limit = { 12, 12, 12 } });
+SCENE(batch_low, "split-batch-low", "a slot of two threads, one of which has a low limit",
+      { .batch = 3, .slots = 1, .prepare = "1+1+", .program = { "+", "-" }, .limit = { 2, 8 } });
 SCENE(stock_more, "split-stock-more", "a slot appears, and is opened, while others join",
       { .stock = 1,
 	.slots = 2,
