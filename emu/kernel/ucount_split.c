@@ -26,10 +26,13 @@ static inline unsigned int this_cpu(const struct ucounts *uc)
 	return likely(cpu < uc->nr_cpus) ? cpu : cpu % uc->nr_cpus;
 }
 
-/*
- * One unit in the slot of this CPU, or where none is open, which is where nearly all of them go.
- * Namespaces' slots are opened, and found, on the long way only.
- */
+/* Namespaces' slots are opened, and found, on the long way only. */
+static inline bool may_be_joined(const struct ucounts *uc, const struct ucounts *below)
+{
+	return uc->nr_cpus || !below;
+}
+
+/* One unit in the slot of this CPU, or where none is open: that is where nearly all of them go. */
 static inline bool take_here(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type,
 			     int index, long max, bool keep)
 {
@@ -37,8 +40,9 @@ static inline bool take_here(struct ucounts *uc, const struct ucounts *below, en
 	uint64_t *slot;
 
 	if (READ_ONCE(uc->joined[index]))
-		return (nr || !below) && split_take_joined(&uc->split[index], nr ? nr : SPLIT_NEVER,
-							   uc->batch, max, &uc->peak[type]);
+		return may_be_joined(uc, below) &&
+		       split_take_joined(&uc->split[index], nr ? nr : SPLIT_NEVER, uc->batch, max,
+					 &uc->peak[type]);
 	if (unlikely(!nr))
 		return false;
 	slot = slot_of_cpu(uc, this_cpu(uc), index);
@@ -50,7 +54,7 @@ static inline bool give_here(struct ucounts *uc, const struct ucounts *below, in
 	uint64_t *slot;
 
 	if (READ_ONCE(uc->joined[index]))
-		return (uc->nr_cpus || !below) && split_give_joined(&uc->split[index]);
+		return may_be_joined(uc, below) && split_give_joined(&uc->split[index]);
 	if (unlikely(!uc->nr_cpus))
 		return false;
 	slot = slot_of_cpu(uc, this_cpu(uc), index);
@@ -86,10 +90,13 @@ static inline bool split_of(struct split *s, struct ucounts *uc, const struct uc
 }
 
 /* Who finds the hint wrong comes this way, and puts it right. */
-static void note_joined(struct ucounts *uc, const struct split *s)
+static void note_joined(struct ucounts *uc, const struct ucounts *below, const struct split *s)
 {
-	uint8_t joined = split_is_joined(s->c), *hint = &uc->joined[s->c - uc->split];
+	uint8_t *hint = &uc->joined[s->c - uc->split], joined;
 
+	if (!may_be_joined(uc, below))
+		return;
+	joined = split_is_joined(s->c);
 	if (READ_ONCE(*hint) != joined)
 		WRITE_ONCE(*hint, joined);
 }
@@ -105,7 +112,7 @@ __attribute__((noinline)) static bool level_charge_slow(struct ucounts *uc,
 	if (!split_of(&s, uc, below, type))
 		return word_charge(uc, below, type, v, max, keep, use);
 	done = split_charge(&s, v, max, keep, use);
-	note_joined(uc, &s);
+	note_joined(uc, below, &s);
 	return done;
 }
 
@@ -128,7 +135,7 @@ level_uncharge_slow(struct ucounts *uc, const struct ucounts *below, enum rlimit
 		return;
 	}
 	split_uncharge(&s, v);
-	note_joined(uc, &s);
+	note_joined(uc, below, &s);
 }
 
 static inline void level_uncharge(struct ucounts *uc, const struct ucounts *below,

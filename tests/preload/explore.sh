@@ -53,7 +53,7 @@ bounded()
 {
 	local n=$1 name=$2
 	shift 2
-	try "$KPEMU" sim explore "$@" --mode bound --limit 6000
+	try "$KPEMU" sim explore "$@" --mode bound --limit 20000
 	like "$name" "0 .*$1: holds in all that were explored.*" "$status $out"
 	like "$name/bound" ".*, all of these" "$(grep "at most $n preemptions" <<<"$out")"
 }
@@ -244,8 +244,8 @@ split_mutant refused_while_split $sc 's/if \(least >= a->bound\)/if (base_of(st)
 	split-stock-mixed
 split_mutant taken_in_beyond_reserve $sc 's/if \(base \+ reserve\(s\) > ceiling_of\(st\)\)/if (0)/' \
 	split-batch-shared
-split_mutant opened_without_reserve $sc \
-	'/^static bool may_open/,/^}/s/s->batch \? reserve\(s\)/s->batch ? 1/' split-batch-mixed
+split_mutant opened_without_reserve include/kpemu/split_counter.h \
+	'/^static inline long split_room/,/^}/s/\(long\)nr \* batch/1/' split-batch-mixed
 split_mutant slots_counted_before $sc 's/return s->slots \? .*;/return s->nr;/' split-stock-more
 split_mutant set_while_split $sc \
 	'/^void split_set/,/^}/{s/if \(mode_of\(st\) != JOINED\)/if (0)/;s/JOINED, credit/mode_of(st), credit/}' \
