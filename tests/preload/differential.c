@@ -1512,9 +1512,11 @@ static const struct op *op_of(const char *name)
 
 static int split(char *line, char **w)
 {
+	char *rest;
 	int n = 0;
 
-	for (char *at = strtok(line, " \n"); at && n < WORDS; at = strtok(NULL, " \n"))
+	for (char *at = strtok_r(line, " \n", &rest); at && n < WORDS;
+	     at = strtok_r(NULL, " \n", &rest))
 		w[n++] = at;
 	w[n] = NULL;
 	return n;
