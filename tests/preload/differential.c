@@ -768,7 +768,7 @@ static void op_setns(words w)
 	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid_at(w[1]), w[2]);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	ret = fd < 0 ? fd : setns(fd, 0);
-	if (ret && (errno == EACCES || errno == EPERM || errno == EINVAL))
+	if (ret && (errno == EACCES || errno == EPERM || errno == EINVAL || errno == ENOENT))
 		say("refused");
 	else
 		say("%s", result(ret));
