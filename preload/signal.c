@@ -180,27 +180,42 @@ static bool is_leader(const struct task_struct *t)
 	       READ_ONCE(t->group_leader) == task_ref(t);
 }
 
-/* The members that the world has; a group without any is somebody else's. */
+/* What has become of a send to several: one that arrives makes it good. */
+struct group_result {
+	long ret;
+	bool done;
+};
+
+static void kill_member(struct task_struct *t, pid_t pgrp, int sig, struct group_result *r)
+{
+	pid_t pid = READ_ONCE(t->pid);
+	long err;
+
+	if (!is_leader(t) || sys_call(__NR_getpgid, pid) != pgrp)
+		return;
+	err = kill_one(t, pid, sig);
+	if (err == -ESRCH)
+		return;
+	r->done |= !err;
+	r->ret = err;
+}
+
+/*
+ * The members that the world has; a group without any is somebody else's. The caller's own process
+ * is the last: what it sends to itself may end it.
+ */
 static long kill_group(pid_t pgrp, int sig)
 {
-	long ret = -ESRCH, err;
+	struct group_result r = { -ESRCH, false };
 	struct task_struct *t;
-	bool done = false;
 
-	for_each_task(i, t) {
-		pid_t pid = READ_ONCE(t->pid);
-
-		if (!is_leader(t) || sys_call(__NR_getpgid, pid) != pgrp)
-			continue;
-		err = kill_one(t, pid, sig);
-		if (err == -ESRCH)
-			continue;
-		done |= !err;
-		ret = err;
-	}
-	if (ret == -ESRCH)
+	for_each_task(i, t)
+		if (READ_ONCE(t->tgid) != current->tgid)
+			kill_member(t, pgrp, sig, &r);
+	kill_member(task_leader(current), pgrp, sig, &r);
+	if (r.ret == -ESRCH)
 		return sys_call(__NR_kill, -pgrp, sig);
-	return done ? 0 : ret;
+	return r.done ? 0 : r.ret;
 }
 
 /* Everybody in the world but the caller's own process. Never passed on. */

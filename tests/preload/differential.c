@@ -768,7 +768,7 @@ static void op_setns(words w)
 	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid_at(w[1]), w[2]);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	ret = fd < 0 ? fd : setns(fd, 0);
-	if (ret && (errno == EACCES || errno == EPERM || errno == EINVAL))
+	if (ret && (errno == EACCES || errno == EPERM || errno == EINVAL || errno == ENOENT))
 		say("refused");
 	else
 		say("%s", result(ret));
@@ -1512,9 +1512,11 @@ static const struct op *op_of(const char *name)
 
 static int split(char *line, char **w)
 {
+	char *rest;
 	int n = 0;
 
-	for (char *at = strtok(line, " \n"); at && n < WORDS; at = strtok(NULL, " \n"))
+	for (char *at = strtok_r(line, " \n", &rest); at && n < WORDS;
+	     at = strtok_r(NULL, " \n", &rest))
 		w[n++] = at;
 	w[n] = NULL;
 	return n;
