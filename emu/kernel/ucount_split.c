@@ -33,28 +33,32 @@ static inline bool may_be_joined(const struct ucounts *uc, const struct ucounts 
 }
 
 /* One unit in the slot of this CPU, or where none is open: that is where nearly all of them go. */
-static inline bool take_here(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type,
-			     int index, long max, bool keep)
+static inline enum split_answer take_here(struct ucounts *uc, const struct ucounts *below,
+					  enum rlimit_type type, int index, long max, bool keep,
+					  long *use)
 {
 	unsigned int nr = uc->nr_cpus;
 	uint64_t *slot;
 
-	if (READ_ONCE(uc->joined[index]))
-		return may_be_joined(uc, below) &&
-		       split_take_joined(&uc->split[index], nr ? nr : SPLIT_NEVER, uc->batch, max,
-					 &uc->peak[type]);
+	if (READ_ONCE(uc->joined[index]) && may_be_joined(uc, below))
+		return split_take_joined(&uc->split[index], nr ? nr : SPLIT_NEVER, uc->batch, max,
+					 keep, &uc->peak[type], use);
 	if (unlikely(!nr))
-		return false;
+		return SPLIT_ELSEWHERE;
 	slot = slot_of_cpu(uc, this_cpu(uc), index);
-	return slot && split_take(slot, uc->batch, keep ? LONG_MAX : max);
+	return slot && split_take(slot, uc->batch, keep ? LONG_MAX : max) ? SPLIT_ACCEPTED :
+									    SPLIT_ELSEWHERE;
 }
 
 static inline bool give_here(struct ucounts *uc, const struct ucounts *below, int index)
 {
 	uint64_t *slot;
 
-	if (READ_ONCE(uc->joined[index]))
-		return may_be_joined(uc, below) && split_give_joined(&uc->split[index]);
+	if (READ_ONCE(uc->joined[index]) && may_be_joined(uc, below)) {
+		if (unlikely(!split_give_joined(&uc->split[index])))
+			WRITE_ONCE(uc->joined[index], 0);
+		return true;
+	}
 	if (unlikely(!uc->nr_cpus))
 		return false;
 	slot = slot_of_cpu(uc, this_cpu(uc), index);
@@ -120,9 +124,13 @@ static inline bool level_charge(struct ucounts *uc, const struct ucounts *below,
 				enum rlimit_type type, long v, long max, bool keep, long *use)
 {
 	int index = split_index(type);
+	enum split_answer answer = SPLIT_ELSEWHERE;
 
-	return (v == 1 && index >= 0 && likely(take_here(uc, below, type, index, max, keep))) ||
-	       level_charge_slow(uc, below, type, v, max, keep, use);
+	if (likely(v == 1 && index >= 0))
+		answer = take_here(uc, below, type, index, max, keep, use);
+	if (likely(answer != SPLIT_ELSEWHERE))
+		return answer == SPLIT_ACCEPTED;
+	return level_charge_slow(uc, below, type, v, max, keep, use);
 }
 
 __attribute__((noinline)) static void

@@ -124,10 +124,11 @@ static struct state look(const struct split_counter *c)
 	return st;
 }
 
-/* Was it in state @st, one of MOVING or JOINING, from that look until now? */
+/* Has @st, one of MOVING or JOINING, been going on from that look until now? */
 static bool is_still(const struct split_counter *c, struct state st)
 {
-	return smp_load_acquire(&c->word[0]) == st.lo && READ_ONCE(c->word[1]) == st.hi;
+	return (smp_load_acquire(&c->word[0]) & SPLIT_MODE_MASK) == mode_of(st) &&
+	       READ_ONCE(c->word[1]) == st.hi;
 }
 
 static bool change(struct split_counter *c, struct state st, uint64_t lo, uint64_t hi)
@@ -212,35 +213,62 @@ static void note_most(const struct split *s, long base)
 
 /* --- what anybody finishes --- */
 
+/* What is going on may end as @st says: again, if only releases have changed the base. */
+static bool look_again(const struct split *s, struct state *st)
+{
+	struct state now = look(s->c);
+	bool same = now.hi == st->hi && mode_of(now) == mode_of(*st);
+
+	*st = now;
+	return same;
+}
+
 static void finish_joining(const struct split *s, struct state st)
 {
 	unsigned int active = 0, nr = slots(s);
-	long base = base_of(st);
+	long sum = 0;
 
 	for (unsigned int i = 0; i < nr; i++) {
 		uint64_t *slot = s->slot(s, i);
 
 		if (!slot)
 			continue;
-		if (!close_slot(s, slot, st, &base))
+		if (!close_slot(s, slot, st, &sum))
 			return;
 		active += slot_tag(READ_ONCE(*slot)) == tag_of(st);
 	}
-	if (change(s->c, st, make_lo(JOINED, credit_of(st), base), st.hi)) {
-		WRITE_ONCE(s->c->active, active);
-		note_peak(s, base);
-	}
+	do {
+		long base = base_of(st) + sum;
+
+		if (change(s->c, st, make_lo(JOINED, credit_of(st), base), st.hi)) {
+			WRITE_ONCE(s->c->active, active);
+			note_peak(s, base);
+			return;
+		}
+	} while (look_again(s, &st));
+}
+
+/* @sum: what was in the slot. False: not @st any more. */
+static bool end_moving(const struct split *s, struct state st, long sum)
+{
+	long base = base_of(st) + sum;
+
+	/* A difference may have been turned round between the look at it and its being taken in. */
+	if (base + reserve(s) > ceiling_of(st))
+		return change(s->c, st, make_lo(JOINING, s->nr, base),
+			      make_hi(next_tag(st), ceiling_code(st), 0, 0));
+	return change(s->c, st, make_lo(SPLIT, credit_of(st), base), st.hi);
 }
 
 static void finish_moving(const struct split *s, struct state st)
 {
 	uint64_t *slot = s->slot(s, index_of(st)), w;
-	long base = base_of(st);
+	long sum = 0;
 
 	if (slot && amount_of(st) == COLLECT) {
-		if (!close_slot(s, slot, st, &base))
+		if (!close_slot(s, slot, st, &sum))
 			return;
-		note_most(s, base);
+		note_most(s, base_of(st) + sum);
 	} else if (slot) {
 		w = READ_ONCE(*slot);
 		do {
@@ -250,12 +278,8 @@ static void finish_moving(const struct split *s, struct state st)
 				break;
 		} while (!try_cmpxchg(slot, &w, granted(s, w, st)));
 	}
-	/* A difference may have been turned round between the look at it and its being taken in. */
-	if (base + reserve(s) > ceiling_of(st))
-		change(s->c, st, make_lo(JOINING, s->nr, base),
-		       make_hi(next_tag(st), ceiling_code(st), 0, 0));
-	else
-		change(s->c, st, make_lo(SPLIT, credit_of(st), base), st.hi);
+	while (!end_moving(s, st, sum) && look_again(s, &st))
+		;
 }
 
 /* True: there was something to finish, so look again. */
@@ -307,7 +331,7 @@ static bool open_slots(const struct split *s, struct state st, long limit)
 		      make_hi(next_tag(st), floor_code(limit), 0, 0));
 }
 
-/* While all slots are closed, and for releases while they are open: the first word alone. */
+/* While all slots are closed: the first word alone. */
 static bool add_to_base(const struct split *s, struct state st, long v)
 {
 	return try_cmpxchg(&s->c->word[0], &st.lo, split_moved_base(st.lo, v));
@@ -417,29 +441,31 @@ bool split_charge(const struct split *s, long v, long limit, bool keep, long *us
 
 /* --- releases --- */
 
-static bool uncharge_split(const struct split *s, struct state st, long v)
+/* To the base, whatever is going on: who is about to change it looks again. */
+static void give_to_base(const struct split *s, long v)
 {
-	if (v != 1 || !s->mine)
-		return add_to_base(s, st, -v);
-	if (split_give(s->mine, s->batch))
-		return true;
-	if (READ_ONCE(*s->mine) & SLOT_OPEN)
-		begin_collect(s, st);
-	else
-		begin_grant(s, st, 0);
-	return false;
+	fetch_add(&s->c->word[0], -((uint64_t)v << SPLIT_BASE_SHIFT));
 }
 
 void split_uncharge(const struct split *s, long v)
 {
-	bool done = v == 1 && s->mine && split_give(s->mine, s->batch);
-
-	while (!done) {
+	if (v != 1 || !s->mine) {
+		give_to_base(s, v);
+		return;
+	}
+	while (!split_give(s->mine, s->batch)) {
 		struct state st = look(s->c);
 
 		if (finish(s, st))
 			continue;
-		done = mode_of(st) == JOINED ? add_to_base(s, st, -v) : uncharge_split(s, st, v);
+		if (mode_of(st) == JOINED) {
+			give_to_base(s, v);
+			return;
+		}
+		if (READ_ONCE(*s->mine) & SLOT_OPEN)
+			begin_collect(s, st);
+		else
+			begin_grant(s, st, 0);
 	}
 }
 

@@ -35,6 +35,8 @@ typedef struct {
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define cpu_relax() __builtin_ia32_pause()
+/* prefetchw - the line of @p, to be written soon. Older processors do nothing then. */
+#define prefetchw(p) __asm__ volatile("prefetchw %0" : : "m"(*(p)))
 
 /* cmpxchg - fully ordered; returns the value found, which is @old exactly when it succeeded. */
 #define cmpxchg(p, old, new)                                                                       \

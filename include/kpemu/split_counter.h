@@ -38,8 +38,11 @@
  * what the next one completes. The number of the change is written into the slot with it (its tag),
  * so that nobody does it twice, however late he comes; it wraps after 2^29.
  *
- * Joining costs a look at each slot. It pays: it is done again only after as many operations as
- * there are slots, or after a slot has gone through a whole batch.
+ * What is released goes to the base if there is no slot for it, in any mode: all others allow for a
+ * base that has become smaller.
+ *
+ * Joining costs a look at each slot. It pays: it is done again only after as many charges as there
+ * are slots, or after a slot has gone through a whole batch.
  */
 struct split_counter {
 	uint64_t word[2]; /* base, credit, mode; tag, ceiling, slot, amount */
@@ -164,39 +167,66 @@ static inline long split_room(const struct split_counter *c, unsigned int nr, in
 	return batch ? (long)nr * batch : 2 * (long)(active ? active : 1);
 }
 
+enum split_answer {
+	SPLIT_ELSEWHERE, /* nothing is done */
+	SPLIT_ACCEPTED,
+	SPLIT_REFUSED,
+};
+
+/* Added first and judged by the sum, as `atomic` does: it may be refused for another's sake. */
+static inline enum split_answer split_add_joined(struct split_counter *c, long limit, bool keep,
+						 long *use)
+{
+	uint64_t lo = fetch_add(&c->word[0], 1ull << SPLIT_BASE_SHIFT);
+
+	*use = split_base(lo);
+	if (likely(!(lo & SPLIT_MODE_MASK) && (*use < limit || keep)))
+		return SPLIT_ACCEPTED;
+	fetch_add(&c->word[0], -(1ull << SPLIT_BASE_SHIFT));
+	return lo & SPLIT_MODE_MASK ? SPLIT_ELSEWHERE : SPLIT_REFUSED;
+}
+
 /*
- * split_take_joined, split_give_joined - charge or release one unit where no slot is open. False: not
- * here, or there may be room to open them. @nr, @batch, @peak as in struct split; @nr SPLIT_NEVER:
- * they are not to be opened.
+ * split_take_joined - charge one unit, if no slot is open and there is no room to open them. @nr,
+ * @batch, @peak as in struct split; @nr SPLIT_NEVER: they are not to be opened. *@use is what was
+ * used before.
  */
 #define SPLIT_NEVER UINT_MAX
 
-static inline bool split_take_joined(struct split_counter *c, unsigned int nr, int batch,
-				     long limit, atomic64_t *peak)
+static inline enum split_answer split_take_joined(struct split_counter *c, unsigned int nr,
+						  int batch, long limit, bool keep,
+						  atomic64_t *peak, long *use)
 {
-	uint64_t lo = READ_ONCE(c->word[0]);
-	long use;
+	enum split_answer answer = SPLIT_ACCEPTED;
+	uint64_t lo;
 
+	prefetchw(&c->word[0]);
+	lo = READ_ONCE(c->word[0]);
 	do {
-		use = split_base(lo);
-		if (unlikely(lo & SPLIT_MODE_MASK) || use >= limit ||
-		    (split_credit(lo) >= nr && limit - use >= split_room(c, nr, batch)))
-			return false;
+		*use = split_base(lo);
+		if (unlikely(lo & SPLIT_MODE_MASK))
+			return SPLIT_ELSEWHERE;
+		if (unlikely(*use >= limit) && !keep)
+			return SPLIT_REFUSED;
+		if (split_credit(lo) >= nr) {
+			if (limit - *use >= split_room(c, nr, batch))
+				return SPLIT_ELSEWHERE;
+			answer = split_add_joined(c, limit, keep, use);
+			break;
+		}
 	} while (!try_cmpxchg(&c->word[0], &lo, split_moved_base(lo, 1)));
-	if (unlikely(use + 1 > atomic64_read(peak)))
-		atomic64_max(peak, use + 1);
-	return true;
+	if (answer == SPLIT_ACCEPTED && unlikely(*use + 1 > atomic64_read(peak)))
+		atomic64_max(peak, *use + 1);
+	return answer;
 }
 
+/*
+ * split_give_joined - release one unit to the base: always right, and where no slot is open as it
+ * should be. True if that is so.
+ */
 static inline bool split_give_joined(struct split_counter *c)
 {
-	uint64_t lo = READ_ONCE(c->word[0]);
-
-	do
-		if (unlikely(lo & SPLIT_MODE_MASK))
-			return false;
-	while (!try_cmpxchg(&c->word[0], &lo, split_moved_base(lo, -1)));
-	return true;
+	return !(fetch_add(&c->word[0], -(1ull << SPLIT_BASE_SHIFT)) & SPLIT_MODE_MASK);
 }
 
 /* split_is_joined - was no slot open just now? */

@@ -181,7 +181,8 @@ static void tell(struct play *p, const char *room, long units)
 	memset(lines, 0, sizeof(lines));
 	nr_lines = 0;
 	counting = true;
-	for (int i = 0; i < SETTLE / part; i++)
+	/* and until each leaf may be split: after a charge for each CPU */
+	for (unsigned int i = 0; i < SETTLE / part + p->cpus; i++)
 		play_round(p);
 	count_from_here();
 	p->refused = 0;

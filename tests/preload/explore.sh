@@ -69,7 +69,7 @@ for test in $all; do
 		split-stock-open | split-stock-two)
 		bounded 2 "$test" "$test"
 		bounded 2 "$test/tso" "$test" --tso ;;
-	split-batch-open | ucounts-flat-stock | ucounts-siblings-stock)
+	split-batch-open | ucounts-flat-stock | ucounts-opened-percpu | ucounts-siblings-stock)
 		bounded 2 "$test" "$test"
 		bounded 1 "$test/tso" "$test" --tso ;;
 	ucounts-death-cache | ucounts-reuse-cache)
@@ -158,7 +158,7 @@ mutant()
 	shift 3
 	unit=$file
 	case $file in
-	include/kpemu/split_counter.h) unit=emu/lib/split_counter.c ;;
+	include/kpemu/split_counter.h) unit=${unit_of_header:-emu/lib/split_counter.c} ;;
 	emu/kernel/ucount.h) unit=emu/kernel/ucount_split.c ;;
 	esac
 	rm -rf "$dir"
@@ -232,7 +232,15 @@ sc=emu/lib/split_counter.c
 few="mode=bound limit=30000"
 # shellcheck disable=SC2086 # two words
 split_mutant() { mutant "$@" $few; }
-split_mutant late_helper $sc '/^static bool is_still/,/^}/s/return .*;/return true;/' split-stock-open
+split_mutant late_helper $sc '/^static bool is_still/,/^}/{s/return .*/return true;/;/READ_ONCE/d}' \
+	split-stock-open
+unit_of_header=emu/kernel/ucount_split.c
+split_mutant added_in_vain include/kpemu/split_counter.h \
+	'/^static inline enum split_answer split_add_joined/,/^}/s/^\tfetch_add\(.*\);//' ucounts-last-stock
+split_mutant added_while_split include/kpemu/split_counter.h \
+	'/^static inline enum split_answer split_add_joined/,/^}/s/!\(lo & SPLIT_MODE_MASK\) && //' \
+	ucounts-opened-percpu
+unit_of_header=
 split_mutant grant_without_tag $sc '/^static void begin_grant/,/^}/s/next_tag\(st\)/tag_of(st)/' \
 	split-stock-again
 split_mutant grant_twice $sc '/^static void finish_moving/,/^}/{/slot_tag/,/break;/d}' \

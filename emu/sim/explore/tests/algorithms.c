@@ -168,6 +168,13 @@ SCENE(flat_percpu, "ucounts-flat-percpu", FLAT,
 SCENE(flat_stock, "ucounts-flat-stock", FLAT,
       { .alg = "stock", .prepare = "0c3 1c1", .program = { "cCc", "ccC", "cc" }, .limit = { 6 } });
 
+#define LAST "two charges of the last unit: no slot is open, and there is no room to open one"
+
+SCENE(last_percpu, "ucounts-last-percpu", LAST,
+      { .alg = "percpu", .prepare = "0c2", .program = { "cCc", "ccC", "cC" }, .limit = { 3 } });
+SCENE(last_stock, "ucounts-last-stock", LAST,
+      { .alg = "stock", .prepare = "0c2", .program = { "cCc", "ccC", "cC" }, .limit = { 3 } });
+
 /* --- two namespaces of one creator: A has the low limit, B the high one --- */
 
 #define SIBLINGS "namespaces with a low and with a high limit against one creator's record"
@@ -196,6 +203,14 @@ SCENE(siblings_stock, "ucounts-siblings-stock", SIBLINGS,
 	.program = { "a", "b", "c" },
 	.limit = { 9, 9, 9 },
 	.max = { 9, 5, 9 } });
+
+SCENE(opened_percpu, "ucounts-opened-percpu",
+      "B finds room to open slots, while A adds where none was open",
+      { .alg = "percpu",
+	.prepare = "0a2",
+	.program = { "a", "bb", "a" },
+	.limit = { 9999, 9999, 9999 },
+	.max = { 9999, 3, 9999 } });
 
 /* --- P8: lines --- */
 

@@ -33,6 +33,7 @@ typedef struct {
 #define smp_mb()                seam_mb(SEAM_SITE("smp_mb"))
 #define smp_rmb()               ((void)0) /* loads stay in order: the memory is SC or TSO */
 #define cpu_relax()             seam_yield(SEAM_SITE("cpu_relax"))
+#define prefetchw(p)            ((void)(p))
 
 /* (A statement, so that a result may be left unused.) */
 #define seam_rmw_of(op, p, v)                                                          \
