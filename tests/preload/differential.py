@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Random programs of the calls that are accounted, on the real kernel and in worlds, compared.
 
-usage: differential.py [--programs N] [--seed S] [--ucounts ALG[,ALG...]] [--jobs J] [--keep DIR]
+usage: differential.py [--programs N] [--seed S] [--ucounts ALG[,ALG...]] [--in-turn] [--jobs J] [--keep DIR]
                        [--corpus DIR] [--steps N] [--show SEED] [FILE...]
 
 Programs are those that differential.c interprets. Those of --corpus and FILEs come first, then N that
@@ -437,12 +437,12 @@ class Comparison:
         self.unsteady = []
         self.different = []
 
-    def batch(self, programs):
+    def batch(self, programs, turn=None):
         with self.mutex:
             lane = self.idle.pop()
         try:
             native = lane.run(lane.native, programs)
-            for world in lane.worlds:
+            for world in lane.worlds if turn is None else [lane.worlds[turn % len(lane.worlds)]]:
                 emulated = lane.run(world, programs)
                 for lines, a, b in zip(programs, native, emulated):
                     if a == b and ended(a):
@@ -563,6 +563,8 @@ def options():
     p.add_argument("--programs", type=int, default=300)
     p.add_argument("--seed", type=int, default=None)
     p.add_argument("--ucounts", default="atomic")
+    p.add_argument("--in-turn", action="store_true",
+                   help="programs made by chance: some with each algorithm, not all with all")
     p.add_argument("--jobs", type=int, default=2)
     p.add_argument("--keep")
     p.add_argument("--corpus")
@@ -599,9 +601,12 @@ def main():
         batches += [range(o.seed + i, o.seed + min(i + BATCH, o.programs))
                     for i in range(0, o.programs, BATCH)]
         with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
-            def one(batch):
-                c.batch(batch if isinstance(batch, list) else [Program(s, o.steps).lines for s in batch])
-            for i, f in enumerate([pool.submit(one, b) for b in batches]):
+            def one(turn, batch):
+                if isinstance(batch, list):
+                    c.batch(batch)
+                else:
+                    c.batch([Program(s, o.steps).lines for s in batch], turn if o.in_turn else None)
+            for i, f in enumerate([pool.submit(one, i, b) for i, b in enumerate(batches)]):
                 f.result()
                 if i % 50 == 49:
                     print(f"# {c.equal} equal in {time.monotonic() - start:.0f} s", flush=True)
