@@ -186,7 +186,7 @@ members="\$($kpemu ps --world $world | awk '\$4 == 1000 { print \$1 }')"
 show "ps -o pid,euid,nlwp,comm $members    # from outside: the real uid"
 expect "^ *[0-9]+ +$uid +1 python" "^ *[0-9]+ +$uid +2 python"
 show "$kpemu stat --world $world"
-expect "^world $world: launcher [0-9]+ alive, .* tasks: 4$" '^ +0 +0 +nproc +tasks +1 +[0-9]+ +0$' \
+expect "^world $world: launcher [0-9]+ alive, .* tasks: 4, counters: percpu$" '^ +0 +0 +nproc +tasks +1 +[0-9]+ +0$' \
 	'^ +0 +1000 +nproc +tasks +3 +[0-9]+ +0$' '^ +0 +1000 +msgqueue +bytes +82880 +82880 +0$' \
 	': 64 kB in 1 process$' ' 82880  /demo \(unlinked\)$'
 show "$kpemu check --world $world"

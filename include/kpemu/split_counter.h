@@ -30,7 +30,7 @@
  *            that takes no slot.
  *   MOVING   a slot is being given a stock (GRANT), or what is in it is being taken to the base.
  *   JOINING  all slots are being closed, and what is in them is taken to the base.
- *   JOINED   no slot is open: the base is what is used, every charge is one compare-and-swap on it,
+ *   JOINED   no slot is open: the base is what is used, every charge changes that one word,
  *            and only here is anything refused. (Or where used >= L for sure.)
  *
  * A move has two words to change. So the counter's word says first what is to be done, and whoever
@@ -54,7 +54,6 @@ struct split_counter {
 static_assert(sizeof(struct split_counter) == 64, "ABI");
 
 #define SPLIT_SLOTS_MAX 2047
-#define SPLIT_BATCH_MAX 16384
 #define SPLIT_STOCK_MAX 64
 
 /* A counter, its slots, and who asks. */
