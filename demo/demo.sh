@@ -206,7 +206,7 @@ until_true 5 at_zero
 show "$counters"
 [ "$out" = "$zero" ] || die "step $step: this is not $zero"
 show "$kpemu stat --world $world"
-expect 'tasks: 1$' '^ +0 +1000 +nproc +tasks +0 +[0-9]+ +0$' \
+expect 'tasks: 1, counters: percpu$' '^ +0 +1000 +nproc +tasks +0 +[0-9]+ +0$' \
 	'^ +0 +1000 +msgqueue +bytes +0 +82880 +0$' ': 0 kB in 0 processes$'
 show "$kpemu check --world $world"
 expect '^ok: .* 0 queues$'
