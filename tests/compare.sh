@@ -10,6 +10,7 @@ what=$1
 shift
 log=$(mktemp -d "${TMPDIR:-/tmp}/kpemu-compare.XXXXXX") || exit 2
 trap 'rm -rf "$log"' EXIT
+export MQ_LOCK=$log/mq
 trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 
 check()
