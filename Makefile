@@ -66,7 +66,7 @@ bench_lib_src := tests/bench/empty.c tests/bench/passthrough.c
 bench_lines_src := tests/bench/ucounts-lines.c
 bench_src := $(filter-out $(bench_lib_src) $(bench_lines_src),$(wildcard tests/bench/*.c))
 # What is compiled once more to see which cache lines it touches; the rest comes from the library.
-bench_seen_src := emu/lib/split_counter.c emu/kernel/user_namespace.c $(wildcard emu/kernel/ucount*.c)
+bench_seen_src := $(wildcard emu/lib/percpu*.c emu/kernel/ucount*.c) emu/lib/split_counter.c emu/kernel/user_namespace.c
 tsan_src := $(wildcard tests/tsan/*.c)
 
 obj = $(patsubst %.S,$(BUILD)/obj/%.S.o,$(patsubst %.c,$(BUILD)/obj/%.o,$(1)))

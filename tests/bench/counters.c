@@ -13,36 +13,25 @@
  * mapping. Each row is the same loop about one operation, and process 0 alone or all run it, after
  * a sixteenth of it for the caches. Who has done its count goes on until all have.
  */
-#include <sched.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <kpemu/percpu.h>
 #include <kpemu/percpu_counter.h>
 #include <kpemu/percpu_counter_tree.h>
 
-#define MAX_PROCESSES 2
-#define RUN           4096 /* bytes of a CPU: a page each, as where there are many counters */
-#define BATCH         1024 /* of the split counter and of one row */
-#define TREE_BATCH    32 /* that of an mm's counters */
-#define MEMORY        (32ul << 20)
+#include "tests/bench/processes.h"
+
+#define RUN        4096 /* bytes of a CPU: a page each, as where there are many counters */
+#define BATCH      1024 /* of the split counter and of one row */
+#define TREE_BATCH 32 /* that of an mm's counters */
+#define MEMORY     (32ul << 20)
 
 static const unsigned int sum_cpus[] = { 2, 64, 384, 1024 };
 #define NR_SUMS (sizeof(sum_cpus) / sizeof(sum_cpus[0]))
 
-/* Two lines: the neighbour of a line may be fetched with it. */
-#define ALONE __attribute__((aligned(128)))
-
 struct own {
 	int64_t slot; /* the floor: a thread's own word */
 	struct percpu_counter_tree lazy ALONE; /* its own, as a process has an mm of its own */
-	int64_t seen ALONE; /* when it last looked for the others */
-	int64_t start, end, ran; /* of its sample; ran: how long it had a CPU */
 };
 
 struct split {
@@ -65,14 +54,11 @@ struct shared {
 		struct percpu_counter counter ALONE;
 		struct percpu_counter_tree tree ALONE;
 	} sum[NR_SUMS];
-	int64_t start_at ALONE; /* when all begin; 0 = not known yet */
-	int done; /* processes that have done their count */
 };
 
 static struct shared *shared;
 static size_t used; /* bytes of the mapping */
 static struct percpu_area *area; /* of the rows that add */
-static int me; /* this process's number */
 
 /* --- the rows --- */
 
@@ -180,14 +166,6 @@ static const struct row {
 
 /* --- what they work on --- */
 
-static void check(bool good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "counters: %s failed\n", what);
-	exit(1);
-}
-
 /* Of the mapping, which is zero; nothing is given back before the end. */
 static void *take(void *arg, size_t size)
 {
@@ -272,160 +250,22 @@ struct request {
 	long count;
 };
 
-static int64_t clock_ns(clockid_t id)
-{
-	struct timespec ts;
-
-	clock_gettime(id, &ts);
-	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
-}
-
-static int64_t now(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
-
-/* Have all looked for each other within some microseconds, so that they run just now? */
-static bool all_run(int processes)
-{
-	int64_t t = now();
-
-	WRITE_ONCE(shared->own[me].seen, t);
-	for (int i = 0; i < processes; i++)
-		if (t - READ_ONCE(shared->own[i].seen) > 3000)
-			return false;
-	return true;
-}
-
-/*
- * All begin together, and not while one of them waits for its CPU; but on a machine that is never
- * free for all at once, each begins when it can.
- */
-static void start_together(int processes)
-{
-	int64_t give_up = now() + 20000000, start_at;
-
-	while (!(start_at = READ_ONCE(shared->start_at)))
-		if (all_run(processes) || now() > give_up)
-			cmpxchg(&shared->start_at, 0, now() + 3000);
-	while (now() < start_at)
-		;
-}
-
 static void sample(const struct request *r)
 {
-	struct own *own = &shared->own[me];
-	int64_t ran;
-
 	r->row->loop(r->count / 16 + 1);
-	start_together(r->processes);
-	ran = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	own->start = now();
+	begin_together(r->processes);
 	r->row->loop(r->count);
-	own->end = now();
-	own->ran = clock_ns(CLOCK_THREAD_CPUTIME_ID) - ran;
-	fetch_add(&shared->done, 1);
-	while (READ_ONCE(shared->done) < r->processes)
+	end_own();
+	while (!all_done(r->processes))
 		r->row->loop(r->count / 64 + 1);
-}
-
-/* --- processes --- */
-
-static int requests[MAX_PROCESSES]; /* the ends where they are written */
-static int answers; /* where a byte is read from each */
-
-static int nr_processes(void)
-{
-	cpu_set_t set;
-
-	check(!sched_getaffinity(0, sizeof(set), &set), "sched_getaffinity");
-	return CPU_COUNT(&set) < MAX_PROCESSES ? CPU_COUNT(&set) : MAX_PROCESSES;
-}
-
-/* To the CPU of its number among those that it may run on. */
-static void pin(void)
-{
-	int left = me;
-	cpu_set_t set;
-
-	check(!sched_getaffinity(0, sizeof(set), &set), "sched_getaffinity");
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &set) || left--)
-			continue;
-		CPU_ZERO(&set);
-		CPU_SET(cpu, &set);
-		break;
-	}
-	check(!sched_setaffinity(0, sizeof(set), &set), "sched_setaffinity");
-}
-
-static void serve(int in, int out)
-{
-	struct request r;
-
-	pin();
-	while (read(in, &r, sizeof(r)) == sizeof(r)) {
-		sample(&r);
-		check(write(out, "", 1) == 1, "write");
-	}
-	_exit(0);
-}
-
-/* They end with the program, which holds the other ends of their pipes. */
-static void make_processes(int n)
-{
-	int out[2], in[2];
-
-	check(!pipe(out), "pipe");
-	for (int i = 0; i < n; i++) {
-		pid_t pid;
-
-		check(!pipe(in) && (pid = fork()) >= 0, "a process");
-		if (!pid) {
-			me = i;
-			close(in[1]);
-			while (i--)
-				close(requests[i]);
-			serve(in[0], out[1]);
-		}
-		close(in[0]);
-		requests[i] = in[1];
-	}
-	close(out[1]);
-	answers = out[0];
-}
-
-static void run(const struct request *r)
-{
-	char byte;
-
-	shared->start_at = 0;
-	shared->done = 0;
-	for (int i = 0; i < r->processes; i++)
-		shared->own[i].seen = 0;
-	for (int i = 0; i < r->processes; i++)
-		check(write(requests[i], r, sizeof(*r)) == sizeof(*r), "write");
-	for (int i = 0; i < r->processes; i++)
-		check(read(answers, &byte, 1) == 1, "a process");
 }
 
 /* --- requests --- */
 
 static void answer_sample(const struct request *r)
 {
-	int64_t last_start = 0;
-
-	run(r);
-	for (int i = 0; i < r->processes; i++)
-		if (shared->own[i].start > last_start)
-			last_start = shared->own[i].start;
-	for (int i = 0; i < r->processes; i++) {
-		const struct own *own = &shared->own[i];
-		double time = own->end - own->start, together = own->end - last_start;
-		double ran = own->ran < together ? own->ran : together;
-
-		printf("%s%.4f %.3f", i ? " " : "", time / r->count, ran > 0 ? ran / time : 0);
-	}
+	run_processes(r->processes, r, sizeof(*r));
+	print_times(r->processes, r->processes, r->count);
 	printf("\n");
 }
 
@@ -465,11 +305,12 @@ static void answer(const char *line, int max_processes)
 int main(void)
 {
 	int max_processes = nr_processes();
+	struct request r;
 	char line[64];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	make_all();
-	make_processes(max_processes);
+	make_processes(max_processes, &r, sizeof(r));
 	while (fgets(line, sizeof(line), stdin))
 		answer(line, max_processes);
 	return 0;

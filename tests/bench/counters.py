@@ -91,16 +91,42 @@ class Series:
         return [max(sample) for sample in self.samples]
 
 
+def take_rounds(series, rounds):
+    """A sample of each in each round, another one first."""
+    for i in range(rounds):
+        first = i * 7 % len(series)
+        for s in series[first:] + series[:first]:
+            s.take()
+
+
+def argument_parser(doc, sample_ms):
+    """What every benchmark of such series can be told; doc is that of its module."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--build", default="build", help="build directory (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=61, help="at least 9 (%(default)s)")
+    parser.add_argument("--sample-ms", type=float, default=sample_ms,
+                        help="length of one sample (%(default)s)")
+    parser.add_argument("--again", type=int, default=20, metavar="TIMES",
+                        help="take a disturbed sample again at most so often (%(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="write everything there as JSON")
+    return parser
+
+
+def parsed(parser):
+    arguments = parser.parse_args()
+    if arguments.rounds < 9:
+        parser.error("fewer than 9 rounds say little")
+    if arguments.sample_ms <= 0 or arguments.again < 0:
+        parser.error("--sample-ms is a positive number, --again one from 0")
+    return arguments
+
+
 def measure(counters, arguments):
     """{row: {processes: Series}}"""
     result = {row: {n: Series(counters, row, n, arguments)
                     for n in range(1, min(limit, counters.processes) + 1)}
               for row, limit in counters.rows.items()}
-    series = [s for of_row in result.values() for s in of_row.values()]
-    for i in range(arguments.rounds):
-        first = i * 7 % len(series)
-        for s in series[first:] + series[:first]:
-            s.take()
+    take_rounds([s for of_row in result.values() for s in of_row.values()], arguments.rounds)
     return result
 
 
@@ -165,25 +191,8 @@ def print_all(results, counters, rounds, left_out, goals):
     print_sums(results)
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build", help="build directory (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=61, help="at least 9 (%(default)s)")
-    parser.add_argument("--sample-ms", type=float, default=0.5,
-                        help="length of one sample (%(default)s)")
-    parser.add_argument("--again", type=int, default=20, metavar="TIMES",
-                        help="take a disturbed sample again at most so often (%(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="write everything there as JSON")
-    arguments = parser.parse_args()
-    if arguments.rounds < 9:
-        parser.error("fewer than 9 rounds say little")
-    if arguments.sample_ms <= 0 or arguments.again < 0:
-        parser.error("--sample-ms is a positive number, --again one from 0")
-    return arguments
-
-
 def main():
-    arguments = parse_arguments()
+    arguments = parsed(argument_parser(__doc__, 0.5))
     counters = Counters(os.path.abspath(arguments.build))
     series = measure(counters, arguments)
     counters.end()

@@ -28,38 +28,21 @@
  * to charge, the other process runs an empty loop, so that the machine is as busy, and with nothing
  * else.
  */
-#include <sched.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
-
+#include "tests/bench/processes.h"
 #include "tests/bench/ucounts.h"
 
-#define MAX_PROCESSES 2
-#define WINDOW        16 /* units of a flow in pattern cross that wait to be released */
-#define BLOCK         8
-
-/* Two lines: the neighbour of a line may be fetched with it. */
-#define ALONE __attribute__((aligned(128)))
-
-struct own {
-	int64_t seen ALONE; /* when it last looked for the others */
-	int64_t start, end, ran; /* of its sample; ran: how long it had a CPU */
-	long refused;
-};
+#define WINDOW 16 /* units of a flow in pattern cross that wait to be released */
+#define BLOCK  8
 
 struct flow {
 	long charged ALONE, released ALONE;
 };
 
 static struct {
-	struct own own[MAX_PROCESSES];
 	struct flow flow[MAX_PROCESSES];
-	int64_t start_at ALONE; /* when all begin; 0 = not known yet */
-	int done; /* processes that have done their count */
+	long refused[MAX_PROCESSES] ALONE; /* charges of each in the last sample */
 } * shared;
 
-static int me; /* this process's number */
 static int nr_running; /* processes that there are */
 
 /* --- what they charge --- */
@@ -232,46 +215,6 @@ static loop_fn *const loops[NR_PATTERNS][2] = {
 
 /* --- a sample --- */
 
-static int64_t clock_ns(clockid_t id)
-{
-	struct timespec ts;
-
-	clock_gettime(id, &ts);
-	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
-}
-
-static int64_t now(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
-
-/* Have all looked for each other within some microseconds, so that they run just now? */
-static bool all_run(int n)
-{
-	int64_t t = now();
-
-	WRITE_ONCE(shared->own[me].seen, t);
-	for (int i = 0; i < n; i++)
-		if (t - READ_ONCE(shared->own[i].seen) > 3000)
-			return false;
-	return true;
-}
-
-/*
- * All begin together, and not while one of them waits for its CPU; but on a machine that is never
- * free for all at once, each begins when it can.
- */
-static void start_together(int n)
-{
-	int64_t give_up = now() + 20000000, start_at;
-
-	while (!(start_at = READ_ONCE(shared->start_at)))
-		if (all_run(n) || now() > give_up)
-			cmpxchg(&shared->start_at, 0, now() + 3000);
-	while (now() < start_at)
-		;
-}
-
 static struct work work_of(const struct request *r)
 {
 	int other = r->pattern == CROSS ? !me : me;
@@ -295,125 +238,30 @@ static void sample(const struct request *r)
 {
 	bool idle = r->alg == NR_UCOUNTS_ALGS || me >= processes(r);
 	loop_fn *loop = loops[r->pattern][idle];
-	struct own *own = &shared->own[me];
 	struct work w = work_of(r);
-	int64_t ran;
 
 	loop(&w, r->count / 4 / BURST * BURST + BURST);
-	start_together(nr_running);
+	begin_together(nr_running);
 	refused = 0;
-	ran = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	own->start = now();
 	loop(&w, r->count);
-	own->end = now();
-	own->ran = clock_ns(CLOCK_THREAD_CPUTIME_ID) - ran;
-	own->refused = refused;
-	fetch_add(&shared->done, 1);
-	while (r->pattern != CROSS && READ_ONCE(shared->done) < nr_running)
+	end_own();
+	shared->refused[me] = refused;
+	while (r->pattern != CROSS && !all_done(nr_running))
 		loop(&w, BURST);
-}
-
-/* --- processes --- */
-
-static int requests[MAX_PROCESSES]; /* the ends where they are written */
-static int answers; /* where a byte is read from each */
-
-static int nr_processes(void)
-{
-	cpu_set_t set;
-
-	check(!sched_getaffinity(0, sizeof(set), &set), "sched_getaffinity");
-	return CPU_COUNT(&set) < MAX_PROCESSES ? CPU_COUNT(&set) : MAX_PROCESSES;
-}
-
-/* To the CPU of its number among those that it may run on. */
-static void pin(void)
-{
-	int left = me;
-	cpu_set_t set;
-
-	check(!sched_getaffinity(0, sizeof(set), &set), "sched_getaffinity");
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &set) || left--)
-			continue;
-		CPU_ZERO(&set);
-		CPU_SET(cpu, &set);
-		break;
-	}
-	check(!sched_setaffinity(0, sizeof(set), &set), "sched_setaffinity");
-}
-
-static void serve(int in, int out)
-{
-	struct request r;
-
-	pin();
-	while (read(in, &r, sizeof(r)) == sizeof(r)) {
-		sample(&r);
-		check(write(out, "", 1) == 1, "write");
-	}
-	_exit(0);
-}
-
-/* They end with the program, which holds the other ends of their pipes. */
-static void make_processes(int n)
-{
-	int out[2], in[2];
-
-	check(!pipe(out), "pipe");
-	for (int i = 0; i < n; i++) {
-		pid_t pid;
-
-		check(!pipe(in) && (pid = fork()) >= 0, "a process");
-		if (!pid) {
-			me = i;
-			close(in[1]);
-			while (i--)
-				close(requests[i]);
-			serve(in[0], out[1]);
-		}
-		close(in[0]);
-		requests[i] = in[1];
-	}
-	close(out[1]);
-	answers = out[0];
-}
-
-static void run(const struct request *r)
-{
-	char byte;
-
-	prepare(r);
-	shared->start_at = 0;
-	shared->done = 0;
-	for (int i = 0; i < nr_running; i++)
-		shared->own[i].seen = 0;
-	for (int i = 0; i < nr_running; i++)
-		check(write(requests[i], r, sizeof(*r)) == sizeof(*r), "write");
-	for (int i = 0; i < nr_running; i++)
-		check(read(answers, &byte, 1) == 1, "a process");
 }
 
 /* --- requests --- */
 
 static void answer_sample(const struct request *r)
 {
-	int64_t last_start = 0;
 	long all_refused = 0;
 
-	run(r);
-	for (int i = 0; i < nr_running; i++)
-		if (shared->own[i].start > last_start)
-			last_start = shared->own[i].start;
-	for (int i = 0; i < processes(r); i++) {
-		const struct own *own = &shared->own[i];
-		double time = own->end - own->start, together = own->end - last_start;
-		double ran = own->ran < together ? own->ran : together;
-
-		all_refused += own->refused;
-		printf("%.4f %.3f ", time / r->count, ran > 0 ? ran / time : 0);
-	}
-	printf("%.4f\n", (double)all_refused / r->flows / r->count);
+	prepare(r);
+	run_processes(nr_running, r, sizeof(*r));
+	print_times(nr_running, processes(r), r->count);
+	for (int i = 0; i < processes(r); i++)
+		all_refused += shared->refused[i];
+	printf(" %.4f\n", (double)all_refused / r->flows / r->count);
 }
 
 static int alg_of(const char *name)
@@ -458,6 +306,7 @@ static void answer(const char *line)
 
 int main(void)
 {
+	struct request r;
 	char line[160];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -467,7 +316,7 @@ int main(void)
 	for (int i = 0; i < NR_UCOUNTS_ALGS; i++)
 		make_world(i);
 	nr_running = nr_processes();
-	make_processes(nr_running);
+	make_processes(nr_running, &r, sizeof(r));
 	while (fgets(line, sizeof(line), stdin))
 		answer(line);
 	return 0;

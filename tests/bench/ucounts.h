@@ -4,13 +4,13 @@
 #define TESTS_BENCH_UCOUNTS_H
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <kpemu/percpu.h>
 #include <kpemu/sched.h>
 #include <kpemu/ucount.h>
+
+#include "tests/bench/check.h"
 
 #define SIGNALS UCOUNT_RLIMIT_SIGPENDING
 #define CREATOR 1000 /* uid of the first one */
@@ -35,14 +35,6 @@ enum relation {
 static const char *const pattern_names[NR_PATTERNS] = { "same", "cross", "burst" };
 static const char *const relation_names[NR_RELATIONS] = { "one_namespace", "one_creator",
 							  "own_creators" };
-
-static inline void check(bool good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "ucounts: %s failed\n", what);
-	exit(1);
-}
 
 /* The index of @name; -1: there is none. */
 static inline int name_index(const char *const names[], int n, const char *name)

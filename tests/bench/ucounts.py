@@ -8,7 +8,6 @@ an operation took on average over both. How often cache lines are touched that s
 counted (ucounts-lines.c), not measured. Goals are those of the algorithms percpu and stock.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -17,7 +16,7 @@ import sys
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 from bench import Program, die, interval, spread, table  # noqa: E402
-from counters import Series  # noqa: E402
+from counters import Series, argument_parser, parsed, take_rounds  # noqa: E402
 
 LARGE = 1000000
 LIMITS = [64, 1000, LARGE]
@@ -85,11 +84,7 @@ def measure(program, arguments):
         *row, flows = case
         for algorithm in [*program.algorithms, program.none]:
             result[case, algorithm] = calibrated(program, (algorithm, *row), flows, arguments)
-    series = list(result.values())
-    for i in range(arguments.rounds):
-        first = i * 7 % len(series)
-        for s in series[first:] + series[:first]:
-            s.take()
+    take_rounds(list(result.values()), arguments.rounds)
     return result
 
 
@@ -233,23 +228,12 @@ def case_name(case, algorithm):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build", help="build directory (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=61, help="at least 9 (%(default)s)")
-    parser.add_argument("--sample-ms", type=float, default=0.3,
-                        help="length of one sample (%(default)s)")
-    parser.add_argument("--again", type=int, default=20, metavar="TIMES",
-                        help="take a disturbed sample again at most so often (%(default)s)")
+    parser = argument_parser(__doc__, 0.3)
     parser.add_argument("--cpus", default="2,64,256",
                         help="numbers of CPUs to count shared lines for (%(default)s)")
     parser.add_argument("--limits", default=",".join(map(str, LIMITS)),
                         help="limits to measure with (%(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="write everything there as JSON")
-    arguments = parser.parse_args()
-    if arguments.rounds < 9:
-        parser.error("fewer than 9 rounds say little")
-    if arguments.sample_ms <= 0 or arguments.again < 0:
-        parser.error("--sample-ms is a positive number, --again one from 0")
+    arguments = parsed(parser)
     for name in ("cpus", "limits"):
         try:
             setattr(arguments, name, [int(n) for n in getattr(arguments, name).split(",")])
