@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 programs=${PROGRAMS:-240}
-algorithms=${DIFF_UCOUNTS:-atomic,percpu,cache,stock}
+algorithms=${DIFF_UCOUNTS:-$(IFS=,; echo "${exact[*]}")}
 
 if ! unshare --user true 2>/dev/null; then
 	skip all "this host makes no user namespaces"

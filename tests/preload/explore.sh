@@ -150,17 +150,13 @@ if [ ! -e "$top/emu/lib/percpu.c" ] || [ ! -e "$BUILD/obj/explore/emu/lib/percpu
 	finish
 fi
 
-# mutant NAME FILE SED-EDIT TEST ARGS...: the program with FILE edited must find a violation. Of a
-# header, one source is compiled again.
+# mutant NAME FILE SED-EDIT TEST ARGS...: the program with FILE edited must find a violation. A header
+# is HEADER:SOURCE, the source that is compiled again with it.
 mutant()
 {
 	local name=mutants/$1 file=$2 edit=$3 dir=$TMPDIR/mutant unit
 	shift 3
-	unit=$file
-	case $file in
-	include/kpemu/split_counter.h) unit=${unit_of_header:-emu/lib/split_counter.c} ;;
-	emu/kernel/ucount.h) unit=emu/kernel/ucount_split.c ;;
-	esac
+	unit=${file#*:} file=${file%:*}
 	rm -rf "$dir"
 	mkdir -p "$dir/$(dirname "$file")"
 	sed -E "$edit" "$top/$file" >"$dir/$file"
@@ -229,18 +225,18 @@ mutant dead_not_recovered emu/kernel/exit.c \
 	'/^static bool settle_word/,/^}/s/if \(READ_ONCE.*/if (0)/' ucounts-death
 
 sc=emu/lib/split_counter.c
+sh=include/kpemu/split_counter.h
+us=emu/kernel/ucount_split.c
 few="mode=bound limit=30000"
 # shellcheck disable=SC2086 # two words
 split_mutant() { mutant "$@" $few; }
 split_mutant late_helper $sc '/^static bool is_still/,/^}/{s/return .*/return true;/;/READ_ONCE/d}' \
 	split-stock-open
-unit_of_header=emu/kernel/ucount_split.c
-split_mutant added_in_vain include/kpemu/split_counter.h \
+split_mutant added_in_vain $sh:$us \
 	'/^static inline enum split_answer split_add_joined/,/^}/s/^\tfetch_add\(.*\);//' ucounts-last-stock
-split_mutant added_while_split include/kpemu/split_counter.h \
+split_mutant added_while_split $sh:$us \
 	'/^static inline enum split_answer split_add_joined/,/^}/s/!\(lo & SPLIT_MODE_MASK\) && //' \
 	ucounts-opened-percpu
-unit_of_header=
 split_mutant grant_without_tag $sc '/^static void begin_grant/,/^}/s/next_tag\(st\)/tag_of(st)/' \
 	split-stock-again
 split_mutant grant_twice $sc '/^static void finish_moving/,/^}/{/slot_tag/,/break;/d}' \
@@ -252,18 +248,18 @@ split_mutant refused_while_split $sc 's/if \(least >= a->bound\)/if (base_of(st)
 	split-stock-mixed
 split_mutant taken_in_beyond_reserve $sc 's/if \(base \+ reserve\(s\) > ceiling_of\(st\)\)/if (0)/' \
 	split-batch-shared
-split_mutant opened_without_reserve include/kpemu/split_counter.h \
+split_mutant opened_without_reserve $sh:$sc \
 	'/^static inline long split_room/,/^}/s/\(long\)nr \* batch/1/' split-batch-mixed
 split_mutant slots_counted_before $sc 's/return s->slots \? .*;/return s->nr;/' split-stock-more
 split_mutant set_while_split $sc \
 	'/^void split_set/,/^}/{s/if \(mode_of\(st\) != JOINED\)/if (0)/;s/JOINED, credit/mode_of(st), credit/}' \
 	ucounts-death-stock
-split_mutant ceiling_not_looked_at include/kpemu/split_counter.h \
+split_mutant ceiling_not_looked_at $sh:$sc \
 	's/unlikely\(split_ceiling\(.*\) > limit\)/0/' split-batch-low
-split_mutant limit_of_level_passed emu/kernel/ucount_split.c \
+split_mutant limit_of_level_passed $us \
 	's/split_charge\(&s, v, max,/split_charge(\&s, v, max < LONG_MAX ? max + 1 : max,/' \
 	ucounts-siblings-cache
-split_mutant levels_not_unwound emu/kernel/ucount.h \
+split_mutant levels_not_unwound emu/kernel/ucount.h:$us \
 	's/^\t*uncharge_levels\(uc, iter, type, v, ops\);//' ucounts-siblings-cache
 split_mutant namespace_not_forgotten emu/kernel/ucount_cache.c \
 	'/^static void forget_ns/,/^}/s/split_join\(&s\);//' ucounts-reuse-cache

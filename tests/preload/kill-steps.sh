@@ -18,13 +18,14 @@ steps_of()
 }
 
 if [ $# -gt 0 ] || [ -n "${SECONDS_LIMIT:-}" ]; then
-	for algorithm in ${ALGORITHMS:-percpu stock cache atomic}; do
+	for algorithm in ${ALGORITHMS:-${exact[@]}}; do
 		steps_of "$algorithm" "${SECONDS_LIMIT:-25}" "$@"
 	done
 else
 	steps_of percpu 25
 	# What differs with the others: updates of the counters that they split.
-	for algorithm in stock cache atomic; do
+	for algorithm in "${exact[@]}"; do
+		[ "$algorithm" != percpu ] || continue
 		steps_of "$algorithm" 5 signal_fill nested_fill signal_burst fork wait_with_pending \
 			exit_with_timer setuid_with_pending nested_charges
 	done

@@ -15,6 +15,7 @@ fi
 export BUILD PYTHON TMPDIR
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/../exact.sh"
 KPEMU=$BUILD/kpemu
 tests=$BUILD/tests
 me=$(id -u)

@@ -138,22 +138,6 @@ static void scene_check(void)
 		explore_equal(get_rlimit_value(record[i], PENDING), monitor_use(i));
 }
 
-#define SCENE_OF(ident, title, what, the_thread, the_check, the_step, deaths, ...) \
-	static const struct scene ident##_scene = __VA_ARGS__;                     \
-	static void ident##_setup(void)                                            \
-	{                                                                          \
-		scene_setup(&ident##_scene);                                       \
-	}                                                                          \
-	EXPLORE_TEST(ident) = { .name = title,                                     \
-				.about = what,                                     \
-				.cpus_min = 2,                                     \
-				.cpus_max = 3,                                     \
-				.setup = ident##_setup,                            \
-				.thread = the_thread,                              \
-				.check = the_check,                                \
-				.step = the_step,                                  \
-				.helpers = deaths,                                 \
-				.mortal = deaths }
 #define SCENE(ident, title, what, ...) \
 	SCENE_OF(ident, title, what, run, scene_check, monitor_step, 0, __VA_ARGS__)
 

@@ -43,4 +43,22 @@ long monitor_use(unsigned int i);
 /* For check(): all that has been done is in the counters. */
 void monitor_check(void);
 
+/* A test about a struct scene of the file's own: what remains of the arguments, for scene_setup(). */
+#define SCENE_OF(ident, title, what, the_thread, the_check, the_step, deaths, ...) \
+	static const struct scene ident##_scene = __VA_ARGS__;                     \
+	static void ident##_setup(void)                                            \
+	{                                                                          \
+		scene_setup(&ident##_scene);                                       \
+	}                                                                          \
+	EXPLORE_TEST(ident) = { .name = title,                                     \
+				.about = what,                                     \
+				.cpus_min = 2,                                     \
+				.cpus_max = 3,                                     \
+				.setup = ident##_setup,                            \
+				.thread = the_thread,                              \
+				.check = the_check,                                \
+				.step = the_step,                                  \
+				.helpers = deaths,                                 \
+				.mortal = deaths }
+
 #endif

@@ -164,24 +164,10 @@ static void scene_check(void)
 	explore_equal(split_held(&s), 0);
 }
 
-#define SCENE_OF(ident, deaths, title, what, ...)              \
-	static const struct scene ident##_scene = __VA_ARGS__; \
-	static void ident##_setup(void)                        \
-	{                                                      \
-		scene_setup(&ident##_scene);                   \
-	}                                                      \
-	EXPLORE_TEST(ident) = { .name = title,                 \
-				.about = what,                 \
-				.cpus_min = 2,                 \
-				.cpus_max = 3,                 \
-				.setup = ident##_setup,        \
-				.thread = scene_thread,        \
-				.check = scene_check,          \
-				.step = monitor_step,          \
-				.helpers = deaths,             \
-				.mortal = deaths }
-#define SCENE(ident, title, what, ...)       SCENE_OF(ident, 0, title, what, __VA_ARGS__)
-#define SCENE_DEATH(ident, title, what, ...) SCENE_OF(ident, 1, title, what, __VA_ARGS__)
+#define SPLIT_SCENE(ident, deaths, title, what, ...) \
+	SCENE_OF(ident, title, what, scene_thread, scene_check, monitor_step, deaths, __VA_ARGS__)
+#define SCENE(ident, title, what, ...)       SPLIT_SCENE(ident, 0, title, what, __VA_ARGS__)
+#define SCENE_DEATH(ident, title, what, ...) SPLIT_SCENE(ident, 1, title, what, __VA_ARGS__)
 
 SCENE(stock_open, "split-stock-open", "slots are opened, and get stocks, up to the limit",
       { .stock = 2, .prepare = "0+0+", .program = { "++", "+-", "+" }, .limit = { 4, 4, 4 } });
