@@ -427,26 +427,42 @@ static bool is_ignored(struct task_struct *leader, int sig)
 	return unlikely(READ_ONCE(leader->sig_ignored) & RT_SIGNALS & sig_bit(sig));
 }
 
-/*
- * The entry was made, but is not charged. If somebody has given it back meanwhile, it was with a
- * charge that it never had. Inside an update, which ends here: @recomputed says for how long.
- */
-__attribute__((cold)) static void retreat(struct task_struct *t, enum sig_queue q, int sig,
-					  struct ucounts *uc, bool recomputed)
+/* An entry that was made and is not charged goes. False: somebody has given it back meanwhile. */
+static bool unmake_entry(struct task_struct *t, enum sig_queue q, int sig)
 {
 	uint64_t *word = pending_word(t, q, sig), w = READ_ONCE(*word);
-	bool gone = true;
 
-	while (gone && word_count(w))
-		gone = !try_cmpxchg(word, &w, word_next(w, word_count(w) - 1, word_record(w),
-							w & WORD_FLAGS));
-	if (recomputed)
-		ucounts_retreat(current, uc, SIGPENDING);
-	if (recomputed && gone)
-		ucounts_begin(current, uc, SIGPENDING);
-	if (gone)
+	while (word_count(w))
+		if (try_cmpxchg(word, &w, word_next(w, word_count(w) - 1, word_record(w),
+						    w & WORD_FLAGS)))
+			return true;
+	return false;
+}
+
+/* The record is being recomputed. Who has given the entry back did so with a charge that it never had. */
+__attribute__((cold)) static void retreat(struct task_struct *t, enum sig_queue q, int sig,
+					  struct ucounts *uc)
+{
+	bool unmade = unmake_entry(t, q, sig);
+
+	ucounts_retreat(current, uc, SIGPENDING);
+	if (unmade)
+		return;
+	ucounts_begin(current, uc, SIGPENDING);
+	inc_rlimit_ucounts(uc, SIGPENDING, 1);
+	ucounts_end(current);
+}
+
+/* Inside an update, which ends here. */
+__attribute__((cold)) static int refused(struct task_struct *t, enum sig_queue q, int sig,
+					 struct ucounts *uc, struct refusal *why)
+{
+	if (!unmake_entry(t, q, sig))
 		inc_rlimit_ucounts(uc, SIGPENDING, 1);
 	ucounts_end(current);
+	why->err = EAGAIN;
+	why->pid = current->pid;
+	return -EAGAIN;
 }
 
 /*
@@ -477,16 +493,12 @@ static int charge(struct task_struct *t, struct task_struct *leader, enum sig_qu
 	} while (!try_cmpxchg(word, &w, word_next(w, word_count(w) + 1, record, w & WORD_FLAGS)));
 	/* Fully ordered: who minds has seen that we are here, or we see that somebody minds. */
 	if (unlikely(!ucounts_admitted(uc, SIGPENDING))) {
-		retreat(t, q, sig, uc, true);
+		retreat(t, q, sig, uc);
 		return -EBUSY;
 	}
 	*epoch = word_epoch(w);
-	if (unlikely(!charge_rlimit_ucounts(uc, SIGPENDING, 1, limit, override, why))) {
-		retreat(t, q, sig, uc, false);
-		why->err = EAGAIN;
-		why->pid = current->pid;
-		return -EAGAIN;
-	}
+	if (unlikely(!charge_rlimit_ucounts(uc, SIGPENDING, 1, limit, override, why)))
+		return refused(t, q, sig, uc, why);
 	if (unlikely(gate_is_closed(leader) || is_ignored(leader, sig) != ignored))
 		ret = -EBUSY;
 	else if (unlikely(READ_ONCE(t->slot) != slot))

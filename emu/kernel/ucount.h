@@ -28,18 +28,6 @@ static inline long max_above(const struct ucounts *uc, enum rlimit_type type)
 	return likely(ns == INIT_USER_NS) ? LONG_MAX : userns_rlimit_max(ns, type);
 }
 
-/* Both of them, for a charge that goes up. */
-static inline struct ucounts *ucounts_above(const struct ucounts *uc, enum rlimit_type type,
-					    long *max)
-{
-	uint32_t n = READ_ONCE(uc->ns);
-
-	if (likely(n == INIT_USER_NS))
-		return NULL;
-	*max = userns_rlimit_max(n, type);
-	return user_ns_nested_ucounts(n);
-}
-
 /* Fills all but err and pid; nothing if @why is NULL. */
 void fill_refusal(struct refusal *why, const struct ucounts *uc, uint32_t type, int level, long use,
 		  long limit, long asked);
@@ -75,18 +63,17 @@ charge_levels(struct ucounts *uc, enum rlimit_type type, long v, uint64_t rlimit
 	      struct refusal *why, const struct level_ops *ops)
 {
 	long max = rlimit < LONG_MAX ? rlimit : LONG_MAX, use;
-	struct ucounts *iter = uc, *below = NULL, *above;
+	struct ucounts *iter, *below = NULL;
 	int level = 0;
 
-	while (iter) {
+	for_each_level(iter, uc) {
 		if (unlikely(!ops->charge(iter, below, type, v, max, keep, &use))) {
 			uncharge_levels(uc, iter, type, v, ops);
 			fill_refusal(why, iter, type, level, use, max, v);
 			return false;
 		}
-		above = ucounts_above(iter, type, &max);
+		max = max_above(iter, type);
 		below = iter;
-		iter = above;
 		level++;
 	}
 	return true;
@@ -157,5 +144,6 @@ bool split_levels_charge(struct ucounts *uc, enum rlimit_type type, long v, uint
 void split_levels_uncharge(struct ucounts *uc, enum rlimit_type type, long v);
 long split_level_read(struct ucounts *uc, enum rlimit_type type);
 void split_level_set(struct ucounts *uc, enum rlimit_type type, long v);
+long split_level_held(struct ucounts *uc, enum rlimit_type type);
 
 #endif

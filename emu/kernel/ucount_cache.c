@@ -59,13 +59,6 @@ static bool split(struct split *s, struct ucounts *uc, const struct ucounts *bel
 	return true;
 }
 
-static long held(struct ucounts *uc, enum rlimit_type type)
-{
-	struct split s;
-
-	return split(&s, uc, NULL, type) ? split_held(&s) : 0;
-}
-
 /* The number may mean another creator's namespace next. */
 static void forget_ns(struct ucounts *uc, uint32_t ns)
 {
@@ -85,6 +78,6 @@ const struct ucounts_ops ucounts_cache = {
 	.uncharge = split_levels_uncharge,
 	.read = split_level_read,
 	.set = split_level_set,
-	.held = held,
+	.held = split_level_held,
 	.forget_ns = forget_ns,
 };

@@ -120,8 +120,9 @@ static bool drain(uint32_t top)
 	struct user_namespace *ns;
 	bool any = false;
 
-	for_each_user_ns(i, ns) if ((int64_t)READ_ONCE(ns->stock) > 0 && is_within(i, top))
-		any |= stock_empty(ns);
+	for_each_user_ns(i, ns)
+		if ((int64_t)READ_ONCE(ns->stock) > 0 && is_within(i, top))
+			any |= stock_empty(ns);
 	return any;
 }
 
@@ -222,8 +223,9 @@ static void set(struct ucounts *uc, enum rlimit_type type, long v)
 	struct user_namespace *ns;
 
 	if (type == SIGPENDING)
-		for_each_user_ns(i, ns) if (ucounts_covers(uc, READ_ONCE(ns->ucounts)))
-			v += (int64_t)READ_ONCE(ns->stock);
+		for_each_user_ns(i, ns)
+			if (ucounts_covers(uc, READ_ONCE(ns->ucounts)))
+				v += (int64_t)READ_ONCE(ns->stock);
 	word_set(uc, type, v);
 }
 

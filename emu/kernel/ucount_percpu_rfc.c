@@ -125,18 +125,18 @@ static bool above(struct ucounts *uc, enum rlimit_type type, long max)
 	return percpu_counter_compare(counter_of(uc, type), max) > 0;
 }
 
-/* From @uc up to, but without, @end. */
-static void sub_levels(struct ucounts *uc, const struct ucounts *end, enum rlimit_type type, long v)
+static void sub_level(struct ucounts *uc, const struct ucounts *below, enum rlimit_type type,
+		      long v)
 {
-	struct ucounts *iter;
-
-	for (iter = uc; iter && iter != end; iter = ucounts_parent(iter))
-		percpu_counter_sub(counter_of(iter, type), v);
+	(void)below;
+	percpu_counter_sub(counter_of(uc, type), v);
 }
+
+static const struct level_ops levels = { .uncharge = sub_level };
 
 static void uncharge(struct ucounts *uc, enum rlimit_type type, long v)
 {
-	sub_levels(uc, NULL, type, v);
+	uncharge_levels(uc, NULL, type, v, &levels);
 }
 
 /* Where there is room. The first level that had none, which *@why is about; NULL: all had. */
@@ -168,7 +168,7 @@ static bool charge_signal(struct ucounts *uc, long v, long limit, bool keep, str
 	struct ucounts *full = add_levels(uc, type, v, keep ? LONG_MAX : limit, keep, true, why);
 
 	if (full)
-		sub_levels(uc, full, type, v);
+		uncharge_levels(uc, full, type, v, &levels);
 	return !full;
 }
 

@@ -184,3 +184,10 @@ void split_level_set(struct ucounts *uc, enum rlimit_type type, long v)
 	else
 		word_set(uc, type, v);
 }
+
+long split_level_held(struct ucounts *uc, enum rlimit_type type)
+{
+	struct split s;
+
+	return split_of(&s, uc, NULL, type) ? split_held(&s) : 0;
+}

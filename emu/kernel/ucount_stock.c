@@ -16,13 +16,6 @@
  * (kernel/algorithms.md; kpemu/split_counter.h has the construction)
  */
 
-static long held(struct ucounts *uc, enum rlimit_type type)
-{
-	struct split s;
-
-	return ucounts_cpu_split(&s, uc, NULL, type) ? split_held(&s) : 0;
-}
-
 const struct ucounts_ops ucounts_stock = {
 	.name = "stock",
 	.about = "units on each CPU that are paid for, taken in before a refusal",
@@ -32,5 +25,5 @@ const struct ucounts_ops ucounts_stock = {
 	.uncharge = split_levels_uncharge,
 	.read = split_level_read,
 	.set = split_level_set,
-	.held = held,
+	.held = split_level_held,
 };

@@ -16,8 +16,8 @@ enum mode {
 };
 
 /*
- * word[0]: the base in bits 13-63, credit in 2-12, the mode in 0-1. Credit is how many operations
- * have gone through this word since the slots were closed, or opened; with as many as there are
+ * word[0]: the base in bits 13-63, credit in 2-12, the mode in 0-1. Credit is how many charges have
+ * gone through this word since the slots were closed, or opened; with as many as there are
  * slots the next closing is paid for.
  *
  * word[1]: the tag in bits 35-63, the ceiling in 18-34, in MOVING a slot in 7-17 and in 0-6 how
@@ -325,10 +325,11 @@ static bool may_open(const struct split *s, struct state st, long limit)
 	       split_ceiling(floor_code(limit)) - base_of(st) >= split_room(s->c, s->nr, s->batch);
 }
 
-static bool open_slots(const struct split *s, struct state st, long limit)
+static void open_slots(const struct split *s, struct state st, long limit)
 {
-	return change(s->c, st, make_lo(SPLIT, 0, base_of(st)),
-		      make_hi(next_tag(st), floor_code(limit), 0, 0));
+	note_most(s, base_of(st));
+	change(s->c, st, make_lo(SPLIT, 0, base_of(st)),
+	       make_hi(next_tag(st), floor_code(limit), 0, 0));
 }
 
 /* While all slots are closed: the first word alone. */
@@ -339,35 +340,31 @@ static bool add_to_base(const struct split *s, struct state st, long v)
 
 /* --- charges --- */
 
-enum answer {
-	AGAIN,
-	ACCEPTED,
-	REFUSED,
-};
-
-/* What a charge asks: @limit says when the slots are opened, @bound when it is refused. */
+/*
+ * What a charge asks: @limit says when the slots are opened, @bound when it is refused. The answer
+ * SPLIT_ELSEWHERE is to look again.
+ */
 struct ask {
 	long v, limit, bound;
 	long *use;
 };
 
-static enum answer charge_joined(const struct split *s, struct state st, const struct ask *a)
+static enum split_answer charge_joined(const struct split *s, struct state st, const struct ask *a)
 {
 	long use = base_of(st);
 
 	if (use + a->v > a->bound) {
 		*a->use = use;
-		return REFUSED;
+		return SPLIT_REFUSED;
 	}
 	if (a->v == 1 && may_open(s, st, a->limit)) {
-		note_most(s, use);
 		open_slots(s, st, a->limit);
-		return AGAIN;
+		return SPLIT_ELSEWHERE;
 	}
 	if (!add_to_base(s, st, a->v))
-		return AGAIN;
+		return SPLIT_ELSEWHERE;
 	note_peak(s, use + a->v);
-	return ACCEPTED;
+	return SPLIT_ACCEPTED;
 }
 
 /* The caller's slot has no room: for differences it is full, a stock has run out. */
@@ -387,7 +384,7 @@ static void make_room(const struct split *s, struct state st)
 }
 
 /* One that takes no slot: the base grows for it, or everything is joined for it. */
-static enum answer charge_base(const struct split *s, struct state st, const struct ask *a)
+static enum split_answer charge_base(const struct split *s, struct state st, const struct ask *a)
 {
 	long least = base_of(st) - (long)slots(s) * (s->batch ? s->batch : 2 * SPLIT_STOCK_MAX);
 	long most = base_of(st) + a->v + reserve(s);
@@ -395,48 +392,48 @@ static enum answer charge_base(const struct split *s, struct state st, const str
 
 	if (least >= a->bound) {
 		*a->use = split_read(s);
-		return REFUSED;
+		return SPLIT_REFUSED;
 	}
 	/* With the lower ceiling that others like this one need, once that is paid for. */
 	if (most > a->bound || most > ceiling_of(st) ||
 	    (s->mine && a->limit < ceiling_of(st) && paid)) {
 		begin_joining(s, st, paid);
-		return AGAIN;
+		return SPLIT_ELSEWHERE;
 	}
 	note_most(s, base_of(st) + a->v);
 	return change(s->c, st, make_lo(SPLIT, credit_of(st) + 1, base_of(st) + a->v), st.hi) ?
-		       ACCEPTED :
-		       AGAIN;
+		       SPLIT_ACCEPTED :
+		       SPLIT_ELSEWHERE;
 }
 
-static enum answer charge_split(const struct split *s, struct state st, const struct ask *a)
+static enum split_answer charge_split(const struct split *s, struct state st, const struct ask *a)
 {
 	if (a->v != 1 || !s->mine || a->bound < ceiling_of(st))
 		return charge_base(s, st, a);
 	if (split_take(s->mine, s->batch, a->bound))
-		return ACCEPTED;
+		return SPLIT_ACCEPTED;
 	if (s->batch && !(READ_ONCE(*s->mine) & SLOT_OPEN))
 		begin_grant(s, st, 0);
 	else
 		make_room(s, st);
-	return AGAIN;
+	return SPLIT_ELSEWHERE;
 }
 
 bool split_charge(const struct split *s, long v, long limit, bool keep, long *use)
 {
 	struct ask ask = { v, limit, keep ? LONG_MAX : limit, use };
-	enum answer answer = AGAIN;
+	enum split_answer answer = SPLIT_ELSEWHERE;
 
 	if (v == 1 && s->mine && split_take(s->mine, s->batch, ask.bound))
 		return true;
-	while (answer == AGAIN) {
+	while (answer == SPLIT_ELSEWHERE) {
 		struct state st = look(s->c);
 
 		if (!finish(s, st))
 			answer = mode_of(st) == JOINED ? charge_joined(s, st, &ask) :
 							 charge_split(s, st, &ask);
 	}
-	return answer == ACCEPTED;
+	return answer == SPLIT_ACCEPTED;
 }
 
 /* --- releases --- */

@@ -167,7 +167,7 @@ static inline long split_room(const struct split_counter *c, unsigned int nr, in
 }
 
 enum split_answer {
-	SPLIT_ELSEWHERE, /* nothing is done */
+	SPLIT_ELSEWHERE, /* nothing is done: it goes another way, or again */
 	SPLIT_ACCEPTED,
 	SPLIT_REFUSED,
 };
